@@ -1,0 +1,142 @@
+"""Settings: the base class of every component's config, and the recipe's own sections.
+
+Defaults are the paper's values (or our reading of them, README "How we read the paper"). Every field
+has a description and bounds; ``cbr show PLUGIN/NAME`` prints them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Settings(BaseModel):
+    """Frozen, no unknown keys, no silent conversion of text to numbers, no NaN."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_default=True
+    )
+
+
+class ComponentConfig(Settings):
+    """Base of a component's settings; the `use` key is taken off before it is built."""
+
+
+class NoSettings(ComponentConfig):
+    """For components without settings."""
+
+
+class Part(BaseModel):
+    """A part of a recipe: which component, and its checked settings."""
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    use: str
+    """Qualified name, plugin/name."""
+    settings: Any
+    """The component's own config object."""
+
+
+class MemoryConfig(Settings):
+    """The case memory and how it is asked [P §3, App. J]."""
+
+    threshold: Annotated[float, Field(ge=0, le=1)] = 0.7
+    """tau: a case is retrieved if its relevance is strictly greater."""
+    capacity: Annotated[int, Field(ge=1)] | None = None
+    """Most cases kept; no limit if left out."""
+    eviction: Literal["oldest", "least_used"] = "oldest"
+    """Which case leaves when the capacity is passed."""
+    retry_failed: bool = True
+    """Reuse an action again that earned nothing earlier in the same episode (the paper does). `false` is a
+    deviation: revise then drops such candidates until the episode ends."""
+
+
+class PretrainConfig(Settings):
+    """Pretraining of the retriever from the experience of a baseline agent [P §5]."""
+
+    episodes: Annotated[int, Field(ge=0)] = 20
+    """Passes over the training games played by a uniform random agent to collect experience; 0: no pretraining."""
+    epochs: Annotated[int, Field(ge=1)] = 20
+    """Passes over the collected pairs."""
+    batch_size: Annotated[int, Field(ge=2)] = 64
+    """Pairs per update."""
+    learning_rate: Annotated[float, Field(gt=0, le=1)] = 1e-4
+    """Adam's step size."""
+    positives_above: Annotated[float, Field(gt=0, le=1)] = 0.9
+    """Stop early when this share of the positive pairs is above tau and 1 minus it of the negatives at most."""
+
+
+class TrainingConfig(Settings):
+    """Losses and optimisers [P §5, App. A]."""
+
+    gamma: Annotated[float, Field(ge=0, le=1)] = 0.9
+    """Discount."""
+    update_every: Annotated[int, Field(ge=1)] = 20
+    """Environment steps per update (n of n-step A2C); an episode's end updates too."""
+    agent_learning_rate: Annotated[float, Field(gt=0, le=1)] = 3e-5
+    """Adam's step size for the agent."""
+    retriever_learning_rate: Annotated[float, Field(ge=0, le=1)] = 3e-5
+    """Adam's step size for the retriever while the agent trains; 0 freezes it."""
+    value_weight: Annotated[float, Field(ge=0)] = 0.5
+    """Weight of L_v = 1/2 (R - V)^2."""
+    entropy_weight: Annotated[float, Field(ge=0)] = 1e-4
+    """eta, weight of sum pi log pi."""
+    clip: Annotated[float, Field(gt=0)] = 40.0
+    """Largest gradient norm."""
+    margin: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """mu of the contrastive loss."""
+    win_bonus: Annotated[float, Field(ge=0)] = 0.0
+    """Added to the agent's reward (not to the retriever's) on the step that wins; the TWC baselines use 100."""
+    pretrain: PretrainConfig = PretrainConfig()
+    """How the retriever is pretrained."""
+
+
+class EvaluationConfig(Settings):
+    """How a trained agent is measured; weights and memory are frozen [P §6]."""
+
+    splits: tuple[str, ...] = ("in", "out")
+    """Splits of the environment."""
+    passes: Annotated[int, Field(ge=1)] = 5
+    """Plays of every game."""
+    modes: tuple[Literal["sampled", "greedy"], ...] = ("sampled", "greedy")
+    """How the agent picks an action when it is asked; the first is the main result."""
+
+
+class RunConfig(Settings):
+    """How long, and on what."""
+
+    episodes: Annotated[int, Field(ge=0)] | None = None
+    """Passes over the training games."""
+    env_steps: Annotated[int, Field(ge=1)] | None = None
+    """Environment steps, instead of passes."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the networks run."""
+    checkpoint_every: Annotated[int, Field(ge=1)] = 50
+    """Game plays between checkpoints."""
+
+
+class Recipe(BaseModel):
+    """A checked experiment. Built by `cbrcore.recipe`, which knows YAML, plugins and line numbers."""
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    schema_version: Literal[1] = 1
+    name: str
+    seed: int = 0
+    environment: Part
+    text_encoder: Part
+    context_encoder: Part | None = None
+    quantizer: Part | None = None
+    memory: MemoryConfig | None = None
+    retain_policy: Part | None = None
+    agent: Part
+    training: TrainingConfig = TrainingConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    run: RunConfig = RunConfig()
+    sweep: dict[str, list[Any]] | None = None
+
+    @property
+    def uses_cases(self) -> bool:
+        """Whether this is a CBR agent; otherwise it is the plain neural baseline."""
+        return self.memory is not None

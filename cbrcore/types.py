@@ -202,11 +202,20 @@ class Match:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A reused case: the case's template on the current entities; `admissible` is found out by revise."""
+    """A reused case: the case's template on the current entities.
+
+    Attributes:
+        action: the admissible action if there is one of this text, else what reuse made up.
+        match: the case and its relevance delta.
+        seeds: the context for which the case was retrieved.
+        verdict: what revise found: "admissible", "inadmissible", or "failed" (it earned nothing earlier in
+            this episode, and `memory.retry_failed` is off).
+    """
 
     action: Action
     match: Match
-    admissible: bool
+    seeds: EntityTuple
+    verdict: str
 
 
 @dataclass(frozen=True)
@@ -234,12 +243,12 @@ class Decision:
 
 @dataclass(frozen=True)
 class Transition:
-    """One step of an episode: before, why, after."""
+    """One step of an episode: before, why, after. `trace` is what the actor wants to remember of the step."""
 
     observation: Observation
     decision: Decision
     result: StepResult
-    agent_state: Any = None
+    trace: Any = None
 
 
 @dataclass

@@ -1,0 +1,302 @@
+"""Case-based reasoning: retrieve -> reuse -> revise -> retain, Algorithm 1 of the paper in one file.
+
+The reasoner decides; it does not learn. Losses live in `cbrcore.training`, the episode loop in
+`cbrcore.runner`. Without a retriever the same class is the plain neural agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cbrcore.freshness import FreshCache
+from cbrcore.interfaces import (
+    AgentInput,
+    AgentState,
+    ContextEncoder,
+    NeuralAgent,
+    Quantizer,
+    RetainItem,
+    RetainPolicy,
+    Situation,
+)
+from cbrcore.memory import CaseMemory
+from cbrcore.timing import Stopwatch
+from cbrcore.types import (
+    Action,
+    Candidate,
+    Decision,
+    EntityTuple,
+    Match,
+    Observation,
+    Provenance,
+    StepResult,
+    arity,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What the trainer needs of a step beyond the decision.
+
+    Attributes:
+        agent_input: what the agent saw, with its recurrent state before the step.
+        situation: what the context encoder kept of the state; None without a retriever.
+        matched_key: the stored key of the reused case, a constant; None when the agent was asked.
+    """
+
+    agent_input: AgentInput
+    situation: Situation = None
+    matched_key: Tensor | None = None
+
+
+class Retriever:
+    """Context encoder + quantizer + case memory: everything that turns a state into matches.
+
+    Keys are computed without gradients, once per (situation, seeds) until the parameters change.
+    """
+
+    def __init__(
+        self,
+        encoder: ContextEncoder,
+        quantizer: Quantizer,
+        memory: CaseMemory,
+        *,
+        threshold: float,
+        clock: Stopwatch | None = None,
+    ) -> None:
+        self.encoder = encoder
+        self.quantizer = quantizer
+        self.memory = memory
+        self.threshold = threshold
+        self.clock = clock or Stopwatch()
+        self._keys: FreshCache[Tensor] = FreshCache(
+            [*encoder.state_dict().values(), *quantizer.state_dict().values()]
+        )
+
+    def __repr__(self) -> str:
+        return f"Retriever({self.encoder!r}, {self.quantizer!r}, {self.memory!r}, tau={self.threshold})"
+
+    def forget(self) -> None:
+        """Drop cached keys, so that an episode does not depend on what the process did before it (a key
+        computed in another batch may differ in its last bit)."""
+        self._keys.clear()
+
+    def keys(self, situation: Situation, tuples: Sequence[EntityTuple]) -> Tensor:
+        """[n, ...]: the context selectors c_t = phi(context(s_t, a_t)) of the seed tuples."""
+        import torch
+
+        cache = self._keys.values()
+        missing = [seeds for seeds in tuples if (situation, seeds) not in cache]
+        if missing:
+            with self.clock.part("encoder"), torch.no_grad():
+                fresh = self.quantizer.keys(self.encoder.contexts(situation, missing))
+            cache.update({(situation, seeds): key for seeds, key in zip(missing, fresh, strict=True)})
+        return torch.stack([cache[situation, seeds] for seeds in tuples])
+
+    def retrieve(self, situation: Situation, tuples: Sequence[EntityTuple]) -> list[list[Match]]:
+        """For each seed tuple the most similar case with relevance delta > tau (several only if they tie)."""
+        if not tuples or not len(self.memory):
+            return [[] for _ in tuples]
+        keys = self.keys(situation, tuples)
+        with self.clock.part("memory"):
+            return self.memory.query(keys, threshold=self.threshold)
+
+
+class CaseBasedReasoner:
+    """One agent in the world: the four steps of case-based reasoning around a neural agent pi.
+
+    Args:
+        agent: pi, asked when nothing can be reused.
+        retriever: None for the plain neural agent.
+        retain_policy: which executed actions are stored when a reward comes; None if nothing is retained.
+        gamma: discount, for the TD errors that retain policies may use.
+        retry_failed: whether an action that earned nothing may be reused again in the same episode.
+        clock: where the seconds of each part are added up.
+    """
+
+    def __init__(
+        self,
+        agent: NeuralAgent,
+        retriever: Retriever | None = None,
+        retain_policy: RetainPolicy | None = None,
+        *,
+        gamma: float = 0.9,
+        retry_failed: bool = True,
+        clock: Stopwatch | None = None,
+    ) -> None:
+        self.agent = agent
+        self.retriever = retriever
+        self.retain_policy = retain_policy
+        self.gamma = gamma
+        self.retry_failed = retry_failed
+        self.clock = clock or Stopwatch()
+        self.begin_episode()
+
+    def __repr__(self) -> str:
+        return f"CaseBasedReasoner(agent={self.agent!r}, retriever={self.retriever!r})"
+
+    def begin_episode(self) -> None:
+        """Forget the previous episode's buffer T, history and recurrent state."""
+        self._buffer: list[RetainItem] = []
+        self._past: list[Observation] = []
+        self._failed: set[str] = set()
+        self._state: AgentState = self.agent.initial_state()
+        if self.retriever is not None:
+            self.retriever.forget()
+        self._last_value = 0.0
+
+    def decide(
+        self, observation: Observation, rng: np.random.Generator, *, greedy: bool = False
+    ) -> tuple[Decision, Trace]:
+        """Choose a*_t for the state, and say why.
+
+        Args:
+            observation: s_t with at least one admissible action.
+            rng: draws the agent's action (also on steps where it is not needed, so that the random
+                stream does not depend on what was retrieved).
+            greedy: take the agent's most probable action instead of drawing one.
+        """
+        situation = self._situation(observation)
+        candidates = self._reuse(self._retrieve(situation, observation), observation)
+
+        agent_input = AgentInput(observation, self._state, tuple(candidates))
+        probabilities, value = self._ask_agent(agent_input)
+        agent_action = observation.admissible[_draw(probabilities, rng, greedy=greedy)]
+
+        chosen = _revise(candidates, dict(zip(observation.admissible, probabilities.tolist(), strict=True)))
+        action = chosen.action if chosen else agent_action
+        decision = Decision(
+            action=action,
+            source="reuse" if chosen else "agent",
+            candidates=tuple(sorted(candidates, key=lambda c: -c.match.relevance)),
+            chosen=chosen,
+            agent_action=agent_action,
+            agent_probability=float(probabilities[observation.admissible.index(action)]),
+            value=value,
+        )
+        self._complete_td_error(value)
+        self._past.append(observation)
+        key = self.retriever.memory.key_of(chosen.match.case) if chosen and self.retriever else None
+        return decision, Trace(agent_input, situation, key)
+
+    # -- retrieve ------------------------------------------------------------------------------------------
+
+    def _situation(self, observation: Observation) -> Situation:
+        if self.retriever is None:
+            return None
+        with self.clock.part("encoder"):
+            return self.retriever.encoder.situation(observation, self._past)
+
+    def _retrieve(self, situation: Situation, observation: Observation) -> list[tuple[Action, list[Match]]]:
+        """One context per distinct entity tuple: "take X" and "examine X" share it, which is exact, since the
+        context depends on the graph and V_a only [P §4.1]. Returned with one action that has the tuple."""
+        if self.retriever is None:
+            return []
+        distinct = {(action.seeds, action.entities): action for action in observation.admissible if action.seeds}
+        matches = self.retriever.retrieve(situation, [seeds for seeds, _ in distinct])
+        return [(action, found) for action, found in zip(distinct.values(), matches, strict=True) if found]
+
+    # -- reuse ---------------------------------------------------------------------------------------------
+
+    def _reuse(self, retrieved: Sequence[tuple[Action, list[Match]]], observation: Observation) -> list[Candidate]:
+        """The template of the retrieved action on the entities V_a of the current one [P §4.3]."""
+        admissible = {action.text: action for action in observation.admissible}
+        return [
+            self._adapt(match, action, admissible)
+            for action, matches in retrieved
+            for match in matches
+            if arity(match.case.template) == len(action.entities)
+        ]
+
+    def _adapt(self, match: Match, current: Action, admissible: dict[str, Action]) -> Candidate:
+        """Entities in the order of the current action; if that is inadmissible, in the other orders."""
+        orders = [
+            Action.from_template(match.case.template, entities, seeds=current.seeds)
+            for entities in permutations(current.entities)
+        ]
+        fitting = next((admissible[action.text] for action in orders if action.text in admissible), None)
+        if fitting is None:
+            return Candidate(orders[0], match, current.seeds, "inadmissible")
+        failed = not self.retry_failed and fitting.text in self._failed
+        return Candidate(fitting, match, current.seeds, "failed" if failed else "admissible")
+
+    # -- revise --------------------------------------------------------------------------------------------
+
+    def _ask_agent(self, agent_input: AgentInput) -> tuple[np.ndarray, float]:
+        """pi(.|s_t) [A] and V(s_t); advances the agent's recurrent state."""
+        import torch
+
+        with self.clock.part("agent"), torch.no_grad():
+            output = self.agent.policy([agent_input])[0]
+            probabilities = torch.softmax(output.logits.double(), dim=0).cpu().numpy()  # [A]
+        self._state = output.state
+        return probabilities, float(output.value)
+
+    def value_of(self, observation: Observation) -> float:
+        """V(s) after the steps taken so far; changes nothing (the bootstrap of the returns)."""
+        import torch
+
+        with self.clock.part("agent"), torch.no_grad():
+            return float(self.agent.policy([AgentInput(observation, self._state)])[0].value)
+
+    # -- retain --------------------------------------------------------------------------------------------
+
+    def observe(self, decision: Decision, trace: Trace, result: StepResult) -> None:
+        """Take in the outcome of the executed action: the episode's buffer T grows by (c*_t, a*_t)."""
+        action = decision.action
+        if result.reward <= 0:
+            self._failed.add(action.text)
+        if self.retriever is None or self.retain_policy is None:
+            return
+        key = self.retriever.keys(trace.situation, [action.seeds])[0] if action.seeds else None
+        self._buffer.append(RetainItem(key, action, len(self._buffer), result.reward))
+
+    def retain(self, rng: np.random.Generator, provenance: Provenance, *, env_steps: int) -> int:
+        """After a rewarded step: store what the retain policy picks from the buffer; returns how many items.
+
+        Called by the trainer only, so that the memory is frozen at test time.
+        """
+        if self.retriever is None or self.retain_policy is None or provenance.reward <= 0:
+            return 0
+        stored = 0
+        for item in self.retain_policy.select(self._buffer, rng):
+            if item.key is not None:
+                origin = replace(provenance, step=item.step, reward=item.reward)
+                self.retriever.memory.add(item.key, item.action, origin, step=env_steps)
+                stored += 1
+        return stored
+
+    def _complete_td_error(self, value: float) -> None:
+        """delta_{t-1} = r_{t-1} + gamma V(s_t) - V(s_{t-1}), known once V(s_t) is."""
+        if self._buffer:
+            last = self._buffer[-1]
+            self._buffer[-1] = replace(last, td_error=last.reward + self.gamma * value - self._last_value)
+        self._last_value = value
+
+
+def _revise(candidates: Sequence[Candidate], probability: dict[Action, float]) -> Candidate | None:
+    """Of the candidates that are admissible the most relevant one; None: ask pi [P §3].
+
+    Ties in delta: higher pi(a|s), then the more often rewarded case, then the more recent one.
+    """
+    usable = [candidate for candidate in candidates if candidate.verdict == "admissible"]
+
+    def order(candidate: Candidate) -> tuple[float, float, int, int, int]:
+        case = candidate.match.case
+        return candidate.match.relevance, probability[candidate.action], case.rewarded, case.last_step, case.id
+
+    return max(usable, key=order, default=None)
+
+
+def _draw(probabilities: np.ndarray, rng: np.random.Generator, *, greedy: bool) -> int:
+    """Position of the agent's action; one random number is used up in either mode."""
+    drawn = int(np.searchsorted(np.cumsum(probabilities), rng.random(), side="right"))
+    return int(probabilities.argmax()) if greedy else min(drawn, len(probabilities) - 1)

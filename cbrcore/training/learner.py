@@ -123,7 +123,7 @@ class Learner:
             )
             self.agent_optimizer.step(loss.total)
         for name, value in (("policy", loss.policy), ("value", loss.value), ("entropy", loss.entropy)):
-            self._losses[name].append(float(value) / len(own))
+            self._losses[name].append(value.item() / len(own))
 
     def _update_retriever(self, retriever: Retriever, window: list[Transition]) -> None:
         """L_r between the executed action's context and the retrieved key. Steps that put an already scored
@@ -142,4 +142,4 @@ class Learner:
             done = self.retriever_optimizer.step(loss + retriever.quantizer.regularizer(contexts))
             if done:
                 retriever.quantizer.maintain(contexts.detach(), self.streams.torch("maintain"))
-        self._losses["retriever"].append(float(loss) / len(reused))
+        self._losses["retriever"].append(loss.item() / len(reused))

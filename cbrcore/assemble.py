@@ -1,0 +1,109 @@
+"""Recipe + registry -> parts that fit together. The one place where parts meet."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cbrcore.config import Part, Recipe
+from cbrcore.errors import CbrError
+from cbrcore.interfaces import Build, Environment
+from cbrcore.memory import CaseMemory
+from cbrcore.reasoner import CaseBasedReasoner, Retriever
+from cbrcore.registry import Registry
+from cbrcore.rng import Streams, derive_seed
+from cbrcore.timing import Stopwatch
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A recipe's parts, built and connected."""
+
+    environment: Environment
+    reasoner: CaseBasedReasoner
+    streams: Streams
+    clock: Stopwatch
+    device: str
+
+
+def assemble(recipe: Recipe, registry: Registry, *, recipe_dir: Path) -> Parts:
+    """Build every part of the recipe.
+
+    Each part's initial weights come from a random stream of its own: leaving one part out, or adding
+    one, does not change the others.
+
+    Raises:
+        CbrError: a part cannot be built (missing games, model, module).
+    """
+    device = choose_device(recipe.run.device)
+    clock = Stopwatch()
+    build = Build(device=device, seed=recipe.seed, recipe_dir=recipe_dir, cache_dir=cache_dir())
+    environment: Environment = _build(registry, "environment", recipe.environment, build)
+    build = replace(build, text_encoder=_build(registry, "text_encoder", recipe.text_encoder, build))
+    retriever = _retriever(recipe, registry, build, clock)
+    retain_policy = (
+        _build(registry, "retain_policy", recipe.retain_policy, build) if recipe.retain_policy else None
+    )
+    reasoner = CaseBasedReasoner(
+        _build(registry, "agent", recipe.agent, build).train(False),
+        retriever,
+        retain_policy,
+        gamma=recipe.training.gamma,
+        retry_failed=recipe.memory.retry_failed if recipe.memory else True,
+        clock=clock,
+    )
+    return Parts(environment, reasoner, Streams(recipe.seed), clock, device)
+
+
+def _retriever(recipe: Recipe, registry: Registry, build: Build, clock: Stopwatch) -> Retriever | None:
+    if recipe.memory is None or recipe.context_encoder is None or recipe.quantizer is None:
+        return None
+    encoder = _build(registry, "context_encoder", recipe.context_encoder, build).train(False)
+    quantizer = _build(registry, "quantizer", recipe.quantizer, replace(build, context_dim=encoder.dim)).train(
+        False
+    )
+    assert build.text_encoder is not None
+    memory = CaseMemory(
+        quantizer.index(),
+        identity=" | ".join(
+            [build.text_encoder.identity, *map(_describe, (recipe.context_encoder, recipe.quantizer))]
+        ),
+        capacity=recipe.memory.capacity,
+        eviction=recipe.memory.eviction,
+    )
+    return Retriever(encoder, quantizer, memory, threshold=recipe.memory.threshold, clock=clock)
+
+
+def _build(registry: Registry, kind: str, part: Part, build: Build) -> Any:
+    factory = registry.find(kind, part.use).load_factory()
+    with torch.random.fork_rng():
+        torch.manual_seed(derive_seed(build.seed, f"init:{kind}"))
+        return factory(part.settings, build)
+
+
+def _describe(part: Part) -> str:
+    settings = part.settings.model_dump(mode="json")
+    return f"{part.use} {settings}"
+
+
+def choose_device(wanted: str) -> str:
+    """ "auto" takes a CUDA device if there is one. CbrError if "cuda" is asked for and missing."""
+    available = torch.cuda.is_available()
+    if wanted == "auto":
+        return "cuda" if available else "cpu"
+    if wanted == "cuda" and not available:
+        raise CbrError("no CUDA device is available here", hint="use --device cpu or --device auto")
+    return wanted
+
+
+def cache_dir() -> Path:
+    """CBR_CACHE, or cbr/ in the user's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("CBR_CACHE") or Path(base) / "cbr").expanduser()

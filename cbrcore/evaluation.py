@@ -1,0 +1,154 @@
+"""How good is a frozen agent? Plays, splits, means [P §6].
+
+A *pass* plays every game of a split once. Numbers are means over the plays of a game, then over the
+games; std is over passes. Evaluation changes nothing: no updates, no retain, random numbers of its own.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cbrcore.interfaces import AgentInput, Environment
+from cbrcore.reasoner import CaseBasedReasoner, Trace
+from cbrcore.rng import derive_seed
+from cbrcore.runner import Actor, play_episode
+from cbrcore.types import Decision, Ending, Episode, Observation, StepResult
+
+ActorFactory = Callable[[np.random.Generator], Actor]
+
+
+class FrozenActor:
+    """A trained agent that learns and retains nothing."""
+
+    def __init__(self, reasoner: CaseBasedReasoner, rng: np.random.Generator, *, greedy: bool) -> None:
+        self._reasoner = reasoner
+        self._rng = rng
+        self._greedy = greedy
+
+    def begin(self, game: str) -> None:
+        self._reasoner.begin_episode()
+
+    def decide(self, observation: Observation) -> tuple[Decision, Trace]:
+        return self._reasoner.decide(observation, self._rng, greedy=self._greedy)
+
+    def observe(self, decision: Decision, trace: Trace, result: StepResult) -> None:
+        self._reasoner.observe(decision, trace, result)
+
+
+class UniformActor:
+    """The uniform random policy: the baseline beside every table."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
+    def begin(self, game: str) -> None:
+        """Nothing to forget."""
+
+    def decide(self, observation: Observation) -> tuple[Decision, Trace]:
+        action = observation.admissible[int(self._rng.integers(len(observation.admissible)))]
+        decision = Decision(
+            action, "agent", agent_action=action, agent_probability=1 / len(observation.admissible)
+        )
+        return decision, Trace(AgentInput(observation))
+
+    def observe(self, decision: Decision, trace: Trace, result: StepResult) -> None:
+        """Nothing to learn."""
+
+
+@dataclass(frozen=True)
+class Play:
+    """One evaluation play."""
+
+    game: str
+    number: int
+    steps: int
+    score: float
+    norm_score: float | None
+    ending: Ending
+    reused: int
+    reuse_rewarded: int
+
+    @classmethod
+    def of(cls, episode: Episode, number: int) -> Play:
+        assert episode.ending is not None
+        counts = reuse_counts(episode)
+        return cls(episode.game, number, episode.steps, episode.score, episode.norm_score, episode.ending, *counts)
+
+
+def reuse_counts(episode: Episode) -> tuple[int, int]:
+    """(steps whose action was reused, those of them that were rewarded)."""
+    reused = [step for step in episode.transitions if step.decision.source == "reuse"]
+    return len(reused), sum(step.result.reward > 0 for step in reused)
+
+
+def play_passes(
+    environment: Environment,
+    make_actor: ActorFactory,
+    split: str,
+    *,
+    passes: int,
+    seed: int,
+    after_play: Callable[[], None] = lambda: None,
+) -> list[Play]:
+    """Play every game of the split `passes` times.
+
+    Args:
+        make_actor: gets the pass's own random generator.
+        seed: of the evaluation; pass i draws from a stream of its own, the same for every agent.
+        after_play: called after each play (progress, interruption).
+    """
+    plays = []
+    for number in range(passes):
+        stream = derive_seed(seed, f"evaluation:{split}:{number}")
+        actor = make_actor(np.random.Generator(np.random.PCG64(stream)))
+        for game in environment.games(split):
+            plays.append(Play.of(play_episode(environment, actor, game, game_seed(stream, game)), number))
+            after_play()
+    return plays
+
+
+def game_seed(stream: int, game: str) -> int:
+    """A non-zero 31-bit seed for a game's own randomness."""
+    return derive_seed(stream, game) % (2**31 - 1) + 1
+
+
+def summarize(plays: Sequence[Play]) -> dict[str, Any]:
+    """JSON-able figures: mean and std of steps and normalized score, per game and over all."""
+    return {
+        "steps": mean_std(plays, lambda play: float(play.steps)),
+        "norm_score": mean_std(plays, lambda play: play.norm_score),
+        "score": mean_std(plays, lambda play: play.score),
+        "endings": dict(sorted(Counter(play.ending.value for play in plays).items())),
+        "reused": sum(play.reused for play in plays),
+        "reuse_rewarded": sum(play.reuse_rewarded for play in plays),
+        "games": {
+            game: {
+                "steps": statistics.fmean(play.steps for play in plays if play.game == game),
+                "norm_score": _mean([play.norm_score for play in plays if play.game == game]),
+            }
+            for game in dict.fromkeys(play.game for play in plays)
+        },
+    }
+
+
+def mean_std(plays: Sequence[Play], value: Callable[[Play], float | None]) -> dict[str, float | None]:
+    """Mean over plays, and the sample standard deviation of the passes' means (0 for a single pass)."""
+    passes = [
+        _mean([value(play) for play in plays if play.number == number])
+        for number in sorted({play.number for play in plays})
+    ]
+    known = [mean for mean in passes if mean is not None]
+    if not known:
+        return {"mean": None, "std": None}
+    return {"mean": statistics.fmean(known), "std": statistics.stdev(known) if len(known) > 1 else 0.0}
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None

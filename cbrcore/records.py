@@ -1,0 +1,189 @@
+"""The run folder: what a run leaves behind for people and other tools (README, "The run folder")."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cbrcore.errors import RunFolderError
+
+log = logging.getLogger(__name__)
+
+RECIPE_FILE = "recipe.yaml"
+VERSIONS_FILE = "versions.json"
+METRICS_FILE = "metrics.jsonl"
+RESULTS_FILE = "results.json"
+TIMING_FILE = "timing.json"
+LOG_FILE = "run.log"
+LOCK_FILE = ".lock"
+
+
+class RunFolder:
+    """One run's folder, locked by this process until `close`.
+
+    Make one with `create` or `resume`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock()
+        self._log_handler = logging.FileHandler(path / LOG_FILE, encoding="utf-8")
+        self._log_handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logging.getLogger().addHandler(self._log_handler)
+
+    def __repr__(self) -> str:
+        return f"RunFolder({str(self.path)!r})"
+
+    @classmethod
+    def create(cls, name: str, out: Path | None, *, overwrite: bool = False) -> RunFolder:
+        """A new folder: `out`, or ``runs/<name>-<time>-<random>`` in the working directory.
+
+        Raises:
+            RunFolderError: `out` holds a run and `overwrite` is off, or another process uses it.
+        """
+        path = (out or Path("runs") / _unique(name)).resolve()
+        if path.exists() and not path.is_dir():
+            raise RunFolderError(f"{path} is a file, not a folder", hint="choose another --out")
+        if path.is_dir() and any(path.iterdir()):
+            _refuse_live(path)
+            if not (path / RECIPE_FILE).exists():
+                raise RunFolderError(f"{path} is not empty and holds no run", hint="choose another --out")
+            if not overwrite:
+                raise RunFolderError(
+                    f"{path} already holds a run",
+                    hint=f"continue it with --resume {path}, or replace it with --overwrite",
+                )
+            shutil.rmtree(path)
+        path.mkdir(parents=True, exist_ok=True)
+        return cls(path)
+
+    @classmethod
+    def resume(cls, path: Path) -> RunFolder:
+        """An existing run's folder."""
+        path = path.resolve()
+        if not (path / RECIPE_FILE).is_file():
+            raise RunFolderError(f"{path} holds no run (no {RECIPE_FILE})", hint="give the folder of a run")
+        _refuse_live(path)
+        return cls(path)
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def memory(self) -> Path:
+        return self.path / "memory"
+
+    def close(self) -> None:
+        """Release the lock and the log file; safe to call twice."""
+        logging.getLogger().removeHandler(self._log_handler)
+        self._log_handler.close()
+        (self.path / LOCK_FILE).unlink(missing_ok=True)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file atomically: it is whole or it is the old one."""
+        write_atomically(self.path / name, text)
+
+    def write_json(self, name: str, data: Mapping[str, Any]) -> None:
+        self.write_text(name, json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+    def _lock(self) -> None:
+        """Linking a complete file makes the lock appear at once with its content; the second one fails."""
+        lock = self.path / LOCK_FILE
+        mine = self.path / f"{LOCK_FILE}.{os.getpid()}"
+        mine.write_text(str(os.getpid()))
+        try:
+            _refuse_live(self.path)
+            lock.unlink(missing_ok=True)  # left behind by a process that died
+            os.link(mine, lock)
+        except FileExistsError as error:
+            raise RunFolderError(f"{self.path} was taken by another process just now") from error
+        finally:
+            mine.unlink(missing_ok=True)
+
+
+class MetricsLog:
+    """metrics.jsonl: one line per episode, each episode once and in order, also after a resume.
+
+    Args:
+        path: the file.
+        keep_bytes: on a resume, the length at the checkpoint; what a dead run wrote later is dropped.
+    """
+
+    def __init__(self, path: Path, *, keep_bytes: int = 0) -> None:
+        self._file = path.open("ab")
+        self._file.truncate(keep_bytes)
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+
+    def position(self) -> int:
+        """Bytes on disk after everything written so far."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return os.fstat(self._file.fileno()).st_size
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class TensorBoardLog:
+    """The numbers of metrics.jsonl as TensorBoard scalars; does nothing where tensorboard is not installed."""
+
+    def __init__(self, folder: Path, *, purge_step: int | None = None) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            log.info("no TensorBoard files: pip install 'cbr-textrl[tensorboard]'")
+            self._writer = None
+            return
+        self._writer = SummaryWriter(str(folder), purge_step=purge_step)
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Scalars of one metrics row at its episode number."""
+        if self._writer is None:
+            return
+        for name, value in row.items():
+            if isinstance(value, int | float) and name != "episode":
+                self._writer.add_scalar(name, value, row["episode"])
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write to a temporary name in the same folder, then rename."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file of a run folder; RunFolderError if it is missing or damaged."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"{path}: cannot be read: {error}") from error
+
+
+def _unique(name: str) -> str:
+    now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    return f"{name}-{now}-{secrets.token_hex(3)}"
+
+
+def _refuse_live(path: Path) -> None:
+    """RunFolderError if a living process holds the folder's lock."""
+    try:
+        pid = int((path / LOCK_FILE).read_text())
+        os.kill(pid, 0)
+    except (OSError, ValueError):
+        return
+    raise RunFolderError(f"{path} is in use by process {pid}", hint="wait for it, or choose another --out")

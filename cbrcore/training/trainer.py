@@ -1,0 +1,288 @@
+"""The run: pretrain the retriever, then play, learn, retain, and keep records, until the budget is used.
+
+Everything that must survive a kill is saved between two game plays, so a resumed run continues with the
+next play and ends with the same bytes as one that was never stopped.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any, Protocol
+
+import numpy as np
+
+from cbrcore.config import Recipe
+from cbrcore.errors import Interrupted
+from cbrcore.evaluation import UniformActor, game_seed, reuse_counts
+from cbrcore.interfaces import Environment
+from cbrcore.interrupt import StopRequest
+from cbrcore.reasoner import CaseBasedReasoner, Trace
+from cbrcore.records import METRICS_FILE, MetricsLog, RunFolder, TensorBoardLog
+from cbrcore.rng import Streams, derive_seed
+from cbrcore.runner import play_episode
+from cbrcore.timing import Stopwatch
+from cbrcore.training.checkpoint import (
+    Progress,
+    agent_modules,
+    latest_checkpoint,
+    module_tensors,
+    restore_agent,
+    save_checkpoint,
+)
+from cbrcore.training.learner import Learner
+from cbrcore.training.pretrain import Experience, pretrain_retriever
+from cbrcore.types import Decision, Episode, Observation, Provenance, StepResult, Transition
+
+log = logging.getLogger(__name__)
+
+LAST_SCORES = 100
+
+
+class Reporter(Protocol):
+    """Shows progress to a person."""
+
+    def phase(self, title: str, total: int, done: int = 0) -> None: ...
+    def advance(self, note: str = "") -> None: ...
+
+
+class LearningActor:
+    """The agent while it trains: decides, retains when rewarded, and hands every step to the learner."""
+
+    def __init__(
+        self, reasoner: CaseBasedReasoner, learner: Learner, streams: Streams, progress: Progress
+    ) -> None:
+        self._reasoner = reasoner
+        self._learner = learner
+        self._streams = streams
+        self._progress = progress
+        self._game = ""
+
+    def begin(self, game: str) -> None:
+        self._game = game
+        self._reasoner.begin_episode()
+
+    def decide(self, observation: Observation) -> tuple[Decision, Trace]:
+        return self._reasoner.decide(observation, self._streams.numpy("agent"))
+
+    def observe(self, decision: Decision, trace: Trace, result: StepResult) -> None:
+        self._progress.env_steps += 1
+        if decision.chosen is not None:
+            decision.chosen.match.case.reused += 1
+        self._reasoner.observe(decision, trace, result)
+        origin = Provenance(self._game, self._streams.seed, self._progress.games_played + 1, 0, result.reward)
+        self._reasoner.retain(self._streams.numpy("retain"), origin, env_steps=self._progress.env_steps)
+
+    def learn(self, transition: Transition) -> None:
+        """The runner's observer: after retain, so that an update never changes the key of its own step."""
+        self._learner.take(transition)
+
+
+class Trainer:
+    """Trains one agent in one run folder.
+
+    Args:
+        recipe: the whole recipe.
+        environment, reasoner: built from it.
+        streams: the run's random sources.
+        clock: shared with the reasoner.
+        folder: where records and checkpoints go.
+        reporter: shows progress.
+        stop: set when the user wants to stop.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        environment: Environment,
+        reasoner: CaseBasedReasoner,
+        streams: Streams,
+        clock: Stopwatch,
+        folder: RunFolder,
+        reporter: Reporter,
+        stop: StopRequest,
+    ) -> None:
+        self.recipe = recipe
+        self.environment = environment
+        self.reasoner = reasoner
+        self.streams = streams
+        self.clock = clock
+        self.folder = folder
+        self.reporter = reporter
+        self.stop = stop
+        self.progress = Progress()
+        self.learner = Learner(reasoner, recipe.training, streams, clock)
+        self._actor = LearningActor(reasoner, self.learner, streams, self.progress)
+
+    def __repr__(self) -> str:
+        return f"Trainer({self.recipe.name!r}, {self.progress.games_played} games played)"
+
+    def train(self) -> Progress:
+        """Continue from the latest checkpoint, if there is one, to the end of the budget.
+
+        Raises:
+            Interrupted: the user stopped the run; a checkpoint is written.
+            RunFailed: see `GuardedAdam`, `play_episode`.
+        """
+        self._restore()
+        metrics = MetricsLog(self.folder.path / METRICS_FILE, keep_bytes=self.progress.metrics_bytes)
+        board = TensorBoardLog(self.folder.path, purge_step=self.progress.games_played + 1)
+        started, before = time.perf_counter(), self.progress.seconds.get("total", 0.0)
+        try:
+            self._pretrain(metrics)
+            self._play(metrics, board)
+        finally:
+            self.progress.seconds["total"] = before + time.perf_counter() - started
+            metrics.close()
+            board.close()
+        return self.progress
+
+    # -- the loop ------------------------------------------------------------------------------------------
+
+    def _play(self, metrics: MetricsLog, board: TensorBoardLog) -> None:
+        run, unit = self.recipe.run, "env steps" if self.recipe.run.episodes is None else "game plays"
+        self.reporter.phase(f"training ({unit})", self._budget(), self._done())
+        for game, seed in self._remaining():
+            episode = self._play_one(game, seed)
+            row = self._row(episode)
+            metrics.write(row)
+            board.write(row)
+            for _ in range(1 if run.episodes is not None else episode.steps):
+                self.reporter.advance(f"score {episode.score:g}, {row['memory_size']} cases")
+            due = self.progress.games_played % run.checkpoint_every == 0
+            if self.stop or due or self._done() >= self._budget():
+                self.save(metrics)
+            self._leave_if_asked()
+
+    def _play_one(self, game: str, seed: int) -> Episode:
+        episode = play_episode(
+            self.environment, self._actor, game, seed, observer=self._actor.learn, clock=self.clock
+        )
+        self.progress.games_played += 1
+        self.progress.recent_scores = [*self.progress.recent_scores, episode.score][-LAST_SCORES:]
+        return episode
+
+    def _remaining(self) -> Iterator[tuple[str, int]]:
+        """(game, its seed) for every play still to do. Each pass plays all games in an order of its own."""
+        games = self.environment.games("train")
+        while self._done() < self._budget():
+            number, position = divmod(self.progress.games_played, len(games))
+            stream = derive_seed(self.streams.seed, f"train:{number}")
+            game = games[int(np.random.Generator(np.random.PCG64(stream)).permutation(len(games))[position])]
+            yield game, game_seed(stream, game)
+
+    def _budget(self) -> int:
+        run = self.recipe.run
+        if run.episodes is not None:
+            return run.episodes * len(self.environment.games("train"))
+        return run.env_steps or 0
+
+    def _done(self) -> int:
+        return self.progress.games_played if self.recipe.run.episodes is not None else self.progress.env_steps
+
+    def _row(self, episode: Episode) -> dict[str, Any]:
+        """One line of metrics.jsonl. There is no clock in it: equal runs give equal bytes."""
+        reused, rewarded = reuse_counts(episode)
+        retriever = self.reasoner.retriever
+        return {
+            "episode": self.progress.games_played,
+            "env_steps": self.progress.env_steps,
+            "game": episode.game,
+            "score": episode.score,
+            "norm_score": episode.norm_score,
+            "steps": episode.steps,
+            "ending": str(episode.ending),
+            "reused": reused,
+            "reuse_rewarded": rewarded,
+            "agent_steps": episode.steps - reused,
+            "memory_size": len(retriever.memory) if retriever else 0,
+            **self.learner.pop_losses(),
+            **(dict(retriever.quantizer.metrics()) if retriever else {}),
+        }
+
+    # -- pretraining ---------------------------------------------------------------------------------------
+
+    def _pretrain(self, metrics: MetricsLog) -> None:
+        config, retriever = self.recipe.training.pretrain, self.reasoner.retriever
+        if self.progress.pretrained or retriever is None or not config.episodes:
+            return
+        experience = self._collect(config.episodes)
+        self.reporter.phase("pretraining the retriever (epochs)", config.epochs)
+        report = pretrain_retriever(
+            retriever,
+            experience,
+            config,
+            margin=self.recipe.training.margin,
+            clip=self.recipe.training.clip,
+            streams=self.streams,
+            progress=lambda done, total: self.reporter.advance(),
+        )
+        self.progress.pretraining = asdict(report)
+        self.progress.pretrained = True
+        self.save(metrics)
+        self._leave_if_asked()
+
+    def _collect(self, passes: int) -> list[Experience]:
+        """Play the training games uniformly at random and note every action that has a context."""
+        games = self.environment.games("train")
+        self.reporter.phase("collecting experience (game plays)", passes * len(games))
+        experience: list[Experience] = []
+        for number in range(passes):
+            stream = derive_seed(self.streams.seed, f"pretrain:{number}")
+            actor = UniformActor(np.random.Generator(np.random.PCG64(stream)))
+            for game in games:
+                episode = play_episode(self.environment, actor, game, game_seed(stream, game), clock=self.clock)
+                experience.extend(self._experience_of(episode))
+                self.reporter.advance()
+                self._leave_if_asked()
+        return experience
+
+    def _experience_of(self, episode: Episode) -> Iterator[Experience]:
+        assert self.reasoner.retriever is not None
+        encoder = self.reasoner.retriever.encoder
+        past: list[Observation] = []
+        for step in episode.transitions:
+            action = step.decision.action
+            if action.seeds and not step.result.rescored:
+                situation = encoder.situation(step.observation, past)
+                yield Experience(situation, action.seeds, action.template, step.result.reward > 0)
+            past.append(step.observation)
+
+    # -- checkpoints ---------------------------------------------------------------------------------------
+
+    def save(self, metrics: MetricsLog) -> None:
+        """Write a checkpoint; all that is needed to go on from here."""
+        self.progress.metrics_bytes = metrics.position()
+        self.progress.skipped_updates = sum(o.skipped for o in self._optimizers().values())
+        self.progress.seconds.update(self.clock.seconds)
+        tensors = module_tensors(agent_modules(self.reasoner))
+        for name, optimizer in self._optimizers().items():
+            tensors |= {f"{name}:{key}": value for key, value in optimizer.tensors().items()}
+        memory = self.reasoner.retriever.memory if self.reasoner.retriever else None
+        save_checkpoint(self.folder.checkpoints, self.progress, tensors, self.streams.state(), memory)
+
+    def _restore(self) -> None:
+        path = latest_checkpoint(self.folder.checkpoints)
+        if path is None:
+            return
+        progress, tensors, streams = restore_agent(path, self.reasoner)
+        vars(self.progress).update(vars(progress))
+        self.streams.restore(streams)
+        self.clock.seconds.update(progress.seconds)
+        for name, optimizer in self._optimizers().items():
+            prefix = f"{name}:"
+            mine = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+            optimizer.load_tensors(mine)
+        log.info("resumed from %s", path)
+
+    def _optimizers(self) -> dict[str, Any]:
+        return {
+            "agent_optimizer": self.learner.agent_optimizer,
+            "retriever_optimizer": self.learner.retriever_optimizer,
+        }
+
+    def _leave_if_asked(self) -> None:
+        if self.stop:
+            raise Interrupted("interrupted", hint=f"continue with: cbr run --resume {self.folder.path}")

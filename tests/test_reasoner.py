@@ -1,0 +1,251 @@
+"""Algorithm 1 step by step, with contexts and similarities that can be worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act, observation
+from test_memory import HERE, UNREWARDED
+
+from cbrcore.interfaces import RetainItem
+from cbrcore.memory import CaseMemory
+from cbrcore.reasoner import CaseBasedReasoner, Retriever
+from cbrcore.types import Action, Ending, Provenance, StateGraph, StepResult
+
+TABLE = {
+    "book": [1.0, 0.0, 0.0],
+    "novel": [0.9, 0.1, 0.0],
+    "plate": [0.0, 1.0, 0.0],
+    "shelf": [0.0, 0.0, 0.0],
+    "rack": [0.0, 0.0, 1.0],
+}
+LOOK = act("look")
+TAKE_NOVEL = act("take {}", "novel")
+NOVEL_SHELF = act("put {} on {}", "novel", "shelf")
+NOVEL_RACK = act("put {} on {}", "novel", "rack")
+BOOK_SHELF = act("put {} on {}", "book", "shelf")
+
+
+class LastTwo:
+    def select(self, buffer, rng):
+        return buffer[-2:]
+
+
+class Recorder:
+    """A retain policy that keeps what it was shown."""
+
+    def select(self, buffer, rng):
+        self.seen: list[RetainItem] = list(buffer)
+        return []
+
+
+def reasoner(*preferred: str, threshold: float = 0.7, policy: object = None, **settings) -> CaseBasedReasoner:
+    retriever = Retriever(TableEncoder(TABLE), CosineQuantizer(), CaseMemory(DenseIndex()), threshold=threshold)
+    return CaseBasedReasoner(ScriptedAgent(*preferred), retriever, policy or LastTwo(), **settings)
+
+
+def remember(r: CaseBasedReasoner, *actions: Action, step: int = 1) -> None:
+    for action in actions:
+        key = r.retriever.keys(StateGraph.of([]), [action.seeds])[0]
+        r.retriever.memory.add(key, action, HERE, step=step)
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def outcome(reward: float, ending: Ending | None = None) -> StepResult:
+    return StepResult(observation(LOOK), reward, ending)
+
+
+def test_a_similar_case_is_retrieved_and_its_template_reused_on_the_current_entities():
+    r = reasoner("look")
+    remember(r, BOOK_SHELF)
+    decision, trace = r.decide(observation(LOOK, NOVEL_RACK, NOVEL_SHELF), rng())
+    assert (decision.action, decision.source) == (NOVEL_SHELF, "reuse")
+    assert decision.chosen.match.case.text == "put book on shelf"
+    assert decision.chosen.match.relevance == pytest.approx(0.9 / np.hypot(0.9, 0.1))
+    assert torch.equal(trace.matched_key, torch.tensor([1.0, 0.0, 0.0]))
+
+
+def test_without_a_relevant_case_the_agent_acts():
+    r = reasoner("look")
+    decision, trace = r.decide(observation(LOOK, NOVEL_RACK), rng(), greedy=True)
+    assert (decision.action, decision.source, decision.candidates) == (LOOK, "agent", ())
+    assert trace.matched_key is None
+    assert decision.agent_probability == pytest.approx(np.exp(3) / (np.exp(3) + 1))
+
+
+def test_relevance_must_exceed_tau_strictly():
+    r = reasoner("look", threshold=1.0)
+    remember(r, BOOK_SHELF)
+    decision, _ = r.decide(observation(LOOK, BOOK_SHELF), rng(), greedy=True)  # cosine exactly 1
+    assert decision.source == "agent"
+
+
+def test_entity_less_actions_retrieve_nothing():
+    r = reasoner("look")
+    remember(r, BOOK_SHELF)
+    assert r.decide(observation(LOOK), rng())[0].candidates == ()
+
+
+def test_arity_must_match():
+    r = reasoner("take novel")
+    remember(r, BOOK_SHELF)  # one vector with "take book": shelf is zero
+    decision, _ = r.decide(observation(LOOK, TAKE_NOVEL), rng(), greedy=True)
+    assert (decision.source, decision.candidates) == ("agent", ())
+
+
+def test_inadmissible_candidates_are_kept_for_the_record_but_not_taken():
+    r = reasoner("look")
+    remember(r, BOOK_SHELF)
+    decision, _ = r.decide(observation(LOOK, act("take {} from {}", "novel", "shelf")), rng(), greedy=True)
+    assert decision.source == "agent"
+    assert [(c.action.text, c.verdict) for c in decision.candidates] == [("put novel on shelf", "inadmissible")]
+
+
+def test_other_orders_of_the_entities_are_tried_when_the_current_one_is_inadmissible():
+    r = reasoner("look")
+    remember(r, BOOK_SHELF)
+    swapped = act("cover {} by {}", "shelf", "novel")  # same entities, other order
+    offered = observation(LOOK, swapped, NOVEL_SHELF)
+    decision, _ = r.decide(offered, rng())
+    assert {(c.action.text, c.verdict) for c in decision.candidates} == {("put novel on shelf", "admissible")}
+
+
+def test_the_most_relevant_admissible_candidate_is_executed():
+    r = reasoner("look", threshold=0.5)
+    remember(r, BOOK_SHELF)
+    offered = observation(LOOK, NOVEL_RACK, NOVEL_SHELF)  # cosine with book+shelf: 0.67 and 0.99
+    decision, _ = r.decide(offered, rng())
+    assert [c.action.text for c in decision.candidates] == ["put novel on shelf", "put novel on rack"]
+    assert decision.action == NOVEL_SHELF
+
+
+def test_ties_in_relevance_go_to_the_action_the_agent_prefers():
+    for preferred in ("put book on shelf", "drop book on shelf"):
+        r = reasoner(preferred)
+        drop = act("drop {} on {}", "book", "shelf")
+        remember(r, BOOK_SHELF, drop)
+        assert r.decide(observation(BOOK_SHELF, drop, LOOK), rng())[0].action.text == preferred
+
+
+def test_ties_the_agent_does_not_break_go_to_the_more_often_rewarded_then_the_more_recent_case():
+    drop = act("drop {} on {}", "book", "shelf")
+    r = reasoner("look")
+    remember(r, BOOK_SHELF, step=1)
+    remember(r, drop, step=2)
+    offered = observation(BOOK_SHELF, drop, LOOK)
+    assert r.decide(offered, rng())[0].action == drop
+    remember(r, BOOK_SHELF, step=1)
+    assert r.decide(offered, rng())[0].action == BOOK_SHELF
+
+
+def test_one_context_per_distinct_entity_tuple():
+    r = reasoner("look")
+    remember(r, BOOK_SHELF)
+    calls: list[int] = []
+    encoder = r.retriever.encoder
+    original = encoder.contexts
+    encoder.contexts = lambda situation, tuples: (calls.append(len(tuples)), original(situation, tuples))[1]
+    same_tuple = [act(f"{verb} {{}}", "novel") for verb in ("take", "examine", "drop")]
+    r.decide(observation(LOOK, *same_tuple, NOVEL_RACK), rng())
+    r.decide(observation(LOOK, *same_tuple, NOVEL_RACK), rng())
+    assert calls == [2]  # (novel,) and (novel, rack), computed once
+
+
+def test_cached_keys_are_computed_anew_after_the_parameters_changed():
+    r = reasoner("look")
+    before = r.retriever.keys("s", [("book",)])
+    with torch.no_grad():
+        r.retriever.encoder.rows.mul_(2)
+    assert torch.equal(r.retriever.keys("s", [("book",)]), 2 * before)
+
+
+def test_failed_reuse_is_repeated_as_in_the_paper_unless_asked_not_to():
+    for retry, source in ((True, "reuse"), (False, "agent")):
+        r = reasoner("look", retry_failed=retry)
+        remember(r, BOOK_SHELF)
+        offered = observation(LOOK, NOVEL_SHELF)
+        decision, trace = r.decide(offered, rng(), greedy=True)
+        r.observe(decision, trace, outcome(0.0))
+        again, _ = r.decide(offered, rng(), greedy=True)
+        assert again.source == source
+        assert again.candidates[0].verdict == ("admissible" if retry else "failed")
+        r.begin_episode()
+        assert r.decide(offered, rng(), greedy=True)[0].source == "reuse"  # forgotten with the episode
+
+
+def play(r: CaseBasedReasoner, offered: list[Action], rewards: list[float]) -> int:
+    """Execute the offered actions one by one; retain after each step. Returns the number of stored items."""
+    stored = 0
+    for step, (action, reward) in enumerate(zip(offered, rewards, strict=True)):
+        decision, trace = r.decide(observation(action), rng())
+        r.observe(decision, trace, outcome(reward))
+        stored += r.retain(rng(), Provenance("g", 0, 1, 0, reward), env_steps=step + 1)
+    return stored
+
+
+def test_a_reward_stores_what_the_policy_picks_with_each_items_own_step_and_reward():
+    r = reasoner()
+    assert play(r, [TAKE_NOVEL, NOVEL_RACK, NOVEL_SHELF], [0, 0, 1]) == 2
+    assert [(c.text, c.provenance.step, c.provenance.reward) for c in r.retriever.memory.cases] == [
+        ("put novel on rack", 1, 0),
+        ("put novel on shelf", 2, 1),
+    ]
+
+
+def test_nothing_is_stored_without_a_reward_or_for_actions_without_entities():
+    r = reasoner()
+    assert play(r, [TAKE_NOVEL, NOVEL_SHELF], [0, -1]) == 0
+    r.begin_episode()
+    assert play(r, [LOOK], [1]) == 0
+    assert len(r.retriever.memory) == 0
+
+
+def test_retain_policies_see_the_episode_with_td_errors_of_all_but_the_last_step():
+    policy = Recorder()
+    r = reasoner(policy=policy, gamma=0.5)
+    r.agent.value.data.fill_(2.0)
+    play(r, [TAKE_NOVEL, NOVEL_RACK, NOVEL_SHELF], [0, 0, 1])
+    # delta = r + 0.5 * 2 - 2 = -1 for unrewarded steps; the last one's next value is not known yet
+    assert [item.td_error for item in policy.seen] == [-1.0, -1.0, None]
+    r.begin_episode()
+    play(r, [NOVEL_SHELF], [1])
+    assert len(policy.seen) == 1  # a new episode starts with an empty buffer
+
+
+def test_agent_state_advances_once_per_step_and_not_for_a_value():
+    r = reasoner()
+    for step in range(3):
+        r.value_of(observation(LOOK))
+        decision, trace = r.decide(observation(LOOK), rng())
+        assert trace.agent_input.state == step
+        r.observe(decision, trace, outcome(0.0))
+
+
+def test_the_random_stream_does_not_depend_on_what_was_retrieved():
+    plain, with_case = reasoner(), reasoner()
+    remember(with_case, BOOK_SHELF)
+    left, right = rng(), rng()
+    offered = observation(LOOK, NOVEL_SHELF, TAKE_NOVEL)
+    assert with_case.decide(offered, left)[0].source == "reuse"
+    assert plain.decide(offered, right)[0].source == "agent"
+    assert left.random() == right.random()
+
+
+def test_actions_are_drawn_from_pi():
+    r, generator = reasoner("look"), rng()
+    offered = observation(LOOK, TAKE_NOVEL)
+    drawn = [r.decide(offered, generator)[0].action for _ in range(2000)]
+    share = drawn.count(LOOK) / len(drawn)
+    assert share == pytest.approx(np.exp(3) / (np.exp(3) + 1), abs=0.015)  # 3 standard errors
+
+
+def test_without_a_retriever_it_is_the_plain_agent():
+    r = CaseBasedReasoner(ScriptedAgent("look"))
+    decision, trace = r.decide(observation(LOOK, TAKE_NOVEL), rng(), greedy=True)
+    r.observe(decision, trace, outcome(1.0))
+    assert decision.action == LOOK
+    assert r.retain(rng(), UNREWARDED, env_steps=1) == r.retain(rng(), HERE, env_steps=1) == 0

@@ -1,0 +1,348 @@
+"""Training, checkpoints, resume and evaluation on a toy game: what must be exact is compared byte for byte."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder
+from toy import GAMES, PLACES, ToyEnvironment
+
+from cbrcore.assemble import Parts
+from cbrcore.config import (
+    EvaluationConfig,
+    MemoryConfig,
+    NoSettings,
+    Part,
+    PretrainConfig,
+    Recipe,
+    RunConfig,
+    TrainingConfig,
+)
+from cbrcore.errors import Interrupted, RunFailed, RunFolderError
+from cbrcore.evaluation import Play, UniformActor, mean_std, play_passes, summarize
+from cbrcore.experiment import Experiment
+from cbrcore.interrupt import StopRequest
+from cbrcore.memory import CaseMemory
+from cbrcore.reasoner import CaseBasedReasoner, Retriever
+from cbrcore.records import METRICS_FILE, RunFolder
+from cbrcore.rng import Streams
+from cbrcore.runner import play_episode
+from cbrcore.timing import Stopwatch
+from cbrcore.training.checkpoint import Progress as Counters
+from cbrcore.training.checkpoint import latest_checkpoint, restore_agent, save_checkpoint
+from cbrcore.training.pretrain import Experience, PairSampler
+from cbrcore.types import Ending, Episode, Observation, StateGraph
+
+THINGS = [thing for goals in GAMES.values() for thing in goals]
+
+
+class SilentReporter:
+    def phase(self, title: str, total: int, done: int = 0) -> None: ...
+    def advance(self, note: str = "") -> None: ...
+
+
+class StopAfter(SilentReporter):
+    """Asks the run to stop after so many reported steps."""
+
+    def __init__(self, stop: StopRequest, count: int) -> None:
+        self.stop, self.count = stop, count
+
+    def advance(self, note: str = "") -> None:
+        self.count -= 1
+        if self.count == 0:
+            self.stop.requested = True
+
+
+class LastOne:
+    def select(self, buffer, rng):
+        return buffer[-1:]
+
+
+def recipe(**run) -> Recipe:
+    part = Part(use="test/part", settings=NoSettings())
+    return Recipe(
+        name="toy",
+        seed=5,
+        environment=part,
+        text_encoder=part,
+        agent=part,
+        memory=MemoryConfig(threshold=0.7),
+        training=TrainingConfig(
+            agent_learning_rate=0.01,
+            retriever_learning_rate=0.01,
+            update_every=4,
+            pretrain=PretrainConfig(episodes=2, epochs=3, batch_size=8),
+        ),
+        evaluation=EvaluationConfig(passes=2),
+        run=RunConfig(**({"episodes": 6} | run)),
+    )
+
+
+def parts() -> Parts:
+    generator = torch.Generator().manual_seed(0)
+    names = [*THINGS, *PLACES, "player"]
+    table = {name: torch.randn(8, generator=generator).tolist() for name in names}
+    clock = Stopwatch()
+    retriever = Retriever(
+        TableEncoder(table),
+        CosineQuantizer(),
+        CaseMemory(DenseIndex(), identity="toy"),
+        threshold=0.7,
+        clock=clock,
+    )
+    agent = ScriptedAgent("look")
+    return Parts(
+        ToyEnvironment(), CaseBasedReasoner(agent, retriever, LastOne(), clock=clock), Streams(5), clock, "cpu"
+    )
+
+
+def run(path: Path, stop_after: int = 0, **settings) -> Experiment:
+    """Train and evaluate in `path`, resuming what is there; `stop_after` interrupts after so many reports."""
+    stop = StopRequest()
+    existed = (path / "recipe.yaml").exists()
+    folder = RunFolder.resume(path) if existed else RunFolder.create("toy", path)
+    folder.write_text("recipe.yaml", "name: toy\n")
+    reporter = StopAfter(stop, stop_after) if stop_after else SilentReporter()
+    experiment = Experiment(recipe(**settings), parts(), folder, reporter, stop)
+    try:
+        experiment.run()
+    finally:
+        folder.close()
+    return experiment
+
+
+def weights(experiment: Experiment) -> dict[str, torch.Tensor]:
+    reasoner = experiment.parts.reasoner
+    return {
+        **reasoner.agent.state_dict(),
+        **{f"encoder.{k}": v.clone() for k, v in reasoner.retriever.encoder.state_dict().items()},
+    }
+
+
+def test_same_recipe_and_seed_give_the_same_bytes(tmp_path):
+    run(tmp_path / "a")
+    run(tmp_path / "b")
+    for name in (METRICS_FILE, "results.json", "memory/cases.jsonl", "memory/keys.safetensors"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+@pytest.mark.parametrize("stop_after", [1, 4, 6, 9, 14, 18])
+def test_interrupted_and_resumed_run_equals_the_uninterrupted_one(tmp_path, stop_after):
+    """Stops while collecting, pretraining and training; checkpoints are also taken on the way."""
+    whole = run(tmp_path / "whole", checkpoint_every=2)
+    with pytest.raises(Interrupted, match=r"cbr run --resume|cbr evaluate"):
+        run(tmp_path / "parts", stop_after=stop_after, checkpoint_every=2)
+    resumed = run(tmp_path / "parts", checkpoint_every=2)
+    for name in (METRICS_FILE, "results.json", "memory/cases.jsonl"):
+        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+    assert all(torch.equal(value, weights(resumed)[name]) for name, value in weights(whole).items())
+
+
+def test_a_run_killed_after_a_checkpoint_drops_the_lost_lines_and_plays_them_again(tmp_path):
+    run(tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        run(tmp_path / "killed", stop_after=14)
+    metrics = tmp_path / "killed" / METRICS_FILE
+    metrics.write_bytes(metrics.read_bytes() + b'{"episode": 99}\n{"epi')  # written after the checkpoint
+    run(tmp_path / "killed")
+    assert metrics.read_bytes() == (tmp_path / "whole" / METRICS_FILE).read_bytes()
+
+
+def test_metrics_hold_the_contract_and_no_clock(tmp_path):
+    run(tmp_path / "a")
+    rows = [json.loads(line) for line in (tmp_path / "a" / METRICS_FILE).read_text().splitlines()]
+    assert [row["episode"] for row in rows] == list(range(1, 13))  # 6 passes over 2 games
+    assert rows[-1]["env_steps"] == sum(row["steps"] for row in rows)
+    for row in rows:
+        assert row["agent_steps"] + row["reused"] == row["steps"]
+        assert row["reuse_rewarded"] <= row["reused"]
+        assert row["norm_score"] == row["score"]
+    assert {
+        "episode env_steps game score norm_score steps ending reused reuse_rewarded agent_steps memory_size",
+        "loss_policy loss_value loss_entropy loss_retriever",
+    } == {" ".join(list(rows[0])[:11]), " ".join(list(rows[0])[11:15])}
+
+
+def test_each_pass_plays_every_training_game_once(tmp_path):
+    run(tmp_path / "a")
+    games = [json.loads(line)["game"] for line in (tmp_path / "a" / METRICS_FILE).read_text().splitlines()]
+    passes = [games[i : i + 2] for i in range(0, len(games), 2)]
+    assert all(sorted(played) == ["books", "plates"] for played in passes)
+    assert len({tuple(played) for played in passes}) == 2  # in an order of its own
+
+
+def test_env_step_budget_ends_with_the_episode_that_reaches_it(tmp_path):
+    run(tmp_path / "a", episodes=None, env_steps=25)
+    rows = [json.loads(line) for line in (tmp_path / "a" / METRICS_FILE).read_text().splitlines()]
+    assert rows[-1]["env_steps"] >= 25 > rows[-2]["env_steps"]
+
+
+def test_results_hold_both_splits_all_modes_and_the_baselines(tmp_path):
+    run(tmp_path / "a")
+    results = json.loads((tmp_path / "a" / "results.json").read_text())
+    for split in ("in", "out"):
+        found = results["evaluation"][split]
+        assert found["mode"] == "sampled"
+        assert found["optimal_steps"] == 2
+        for figures in (found, found["greedy"], found["random"]):
+            assert sum(figures["endings"].values()) == 2 * len(figures["games"])
+            assert 0 <= figures["norm_score"]["mean"] <= 1
+            assert 2 <= figures["steps"]["mean"] <= 10
+    assert results["protocol"]["handicaps"] == {"state_graph": "ground truth"}
+    assert results["protocol"]["games"]["out"] == {
+        "coats": {"sha256": "coats", "max_score": 1, "optimal_steps": 2}
+    }
+    assert "seconds" not in json.dumps(results)
+
+
+def test_evaluation_changes_nothing_in_the_agent(tmp_path):
+    experiment = run(tmp_path / "a")
+    reasoner = experiment.parts.reasoner
+    before = {name: value.clone() for name, value in weights(experiment).items()}
+    cases = json.dumps([vars(case) for case in reasoner.retriever.memory.cases], default=vars)
+    state = json.dumps(experiment.parts.streams.state())
+    first = experiment.evaluate(["in", "out"])
+    assert first == experiment.evaluate(["in", "out"])
+    assert all(torch.equal(value, weights(experiment)[name]) for name, value in before.items())
+    assert json.dumps([vars(case) for case in reasoner.retriever.memory.cases], default=vars) == cases
+    assert json.dumps(experiment.parts.streams.state()) == state
+
+
+def test_a_loaded_agent_evaluates_to_the_same_figures(tmp_path):
+    trained = run(tmp_path / "a")
+    folder = RunFolder.resume(tmp_path / "a")
+    fresh = Experiment(recipe(), parts(), folder, SilentReporter(), StopRequest())
+    fresh.load_agent()
+    folder.close()
+    assert fresh.evaluate(["in", "out"]) == trained.evaluate(["in", "out"])
+
+
+def test_the_toy_game_is_learned_by_the_agent_and_by_reuse(tmp_path):
+    """After training the agent solves the training games by reuse far more often than at random."""
+    experiment = run(tmp_path / "a", episodes=40)
+    found = experiment.evaluate(["in"])["in"]
+    assert found["reuse_rewarded"] > 0
+    assert found["norm_score"]["mean"] >= found["random"]["norm_score"]["mean"]
+    assert {case.template for case in experiment.parts.reasoner.retriever.memory.cases} == {"put {} on {}"}
+
+
+# -- checkpoints -----------------------------------------------------------------------------------------------
+
+
+def checkpoint(folder: Path, games_played: int, value: float = 1.0) -> Path:
+    return save_checkpoint(folder, Counters(games_played), {"w": torch.tensor([value])}, {}, None)
+
+
+def test_the_latest_checkpoint_is_the_one_with_the_most_games_by_its_own_record(tmp_path):
+    for games in (9, 10, 100):
+        checkpoint(tmp_path, games)
+    shutil.copytree(tmp_path / "00000010", tmp_path / "zz-copied-by-hand")
+    shutil.copytree(tmp_path / "00000010", tmp_path / "best")
+    assert latest_checkpoint(tmp_path) == tmp_path / "00000100"
+
+
+def test_old_checkpoints_and_leftovers_are_removed(tmp_path):
+    (tmp_path / ".00000001.77.tmp").mkdir()
+    for games in (1, 2, 3):
+        checkpoint(tmp_path, games)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["00000002", "00000003"]
+
+
+def test_a_half_written_checkpoint_is_passed_over(tmp_path):
+    checkpoint(tmp_path, 1)
+    checkpoint(tmp_path, 2)
+    (tmp_path / "00000002" / "state.json").write_text('{"format": 1, "prog')
+    assert latest_checkpoint(tmp_path) == tmp_path / "00000001"
+    assert latest_checkpoint(tmp_path / "nothing") is None
+
+
+def test_weights_that_are_not_finite_are_never_saved(tmp_path):
+    checkpoint(tmp_path, 1)
+    with pytest.raises(RunFolderError, match="not finite"):
+        checkpoint(tmp_path, 2, float("nan"))
+    assert latest_checkpoint(tmp_path) == tmp_path / "00000001"
+
+
+def test_a_checkpoint_of_other_parts_is_refused(tmp_path):
+    run(tmp_path / "a")
+    other = parts().reasoner
+    other.retriever.encoder.rows = torch.nn.Parameter(torch.zeros(3, 8))
+    with pytest.raises(RunFolderError, match="does not fit the context_encoder"):
+        restore_agent(latest_checkpoint(tmp_path / "a" / "checkpoints"), other)
+
+
+# -- playing ---------------------------------------------------------------------------------------------------
+
+
+def test_sum_of_rewards_is_the_score_and_endings_are_told_apart():
+    env = ToyEnvironment(max_steps=4)
+    plays = [play_episode(env, UniformActor(np.random.default_rng(seed)), "books", 1) for seed in range(30)]
+    for episode in plays:
+        assert sum(step.result.reward for step in episode.transitions) == episode.score
+        assert (episode.ending is Ending.WON) == (episode.score == 1)
+    assert {episode.ending for episode in plays} == {Ending.WON, Ending.TRUNCATED}
+
+
+def test_a_state_without_admissible_actions_stops_the_run_with_its_name():
+    class Empty(ToyEnvironment):
+        def reset(self, game: str, seed: int) -> Observation:
+            return Observation("Darkness.", "", "", (), StateGraph(()))
+
+    with pytest.raises(RunFailed, match=r"books: no admissible action after 0 steps: 'Darkness\.'"):
+        play_episode(Empty(), UniformActor(np.random.default_rng(0)), "books", 1)
+
+
+def test_passes_use_random_numbers_of_their_own():
+    def steps() -> list[int]:
+        return [play.steps for play in play_passes(ToyEnvironment(), UniformActor, "in", passes=6, seed=1)]
+
+    assert steps() == steps()
+    assert len(set(steps())) > 1
+
+
+def test_means_are_over_games_and_std_over_passes():
+    def play(game: str, number: int, steps: int, norm: float) -> Play:
+        return Play(game, number, steps, norm, norm, Ending.TRUNCATED, 0, 0)
+
+    plays = [play("a", 0, 10, 0.0), play("b", 0, 20, 1.0), play("a", 1, 30, 1.0), play("b", 1, 40, 1.0)]
+    found = summarize(plays)
+    assert found["steps"] == {"mean": 25.0, "std": pytest.approx(14.1421356)}  # passes: 15 and 35
+    assert found["norm_score"] == {"mean": 0.75, "std": pytest.approx(0.3535534)}
+    assert found["games"]["a"] == {"steps": 20.0, "norm_score": 0.5}
+    assert mean_std(plays[:2], lambda p: None) == {"mean": None, "std": None}
+
+
+def test_episode_without_a_known_maximum_has_no_normalized_score():
+    assert Episode("g", 1).norm_score is None
+
+
+# -- pretraining pairs -----------------------------------------------------------------------------------------
+
+
+def item(name: str, template: str, rewarded: bool) -> Experience:
+    return Experience("state", (name,), template, rewarded)
+
+
+def test_pairs_join_rewarded_items_of_a_template_and_part_the_rest():
+    good, other, bad = item("a", "put", True), item("b", "insert", True), item("c", "put", False)
+    noise = item("d", "take", False)  # its template was never rewarded: no evidence about anything
+    sampler = PairSampler([good, other, bad, noise, bad], np.random.default_rng(0))
+    assert len(sampler) == 3
+    left, right, negative = sampler.draw(200)
+    for a, b, apart in zip(left, right, negative, strict=True):
+        assert a.rewarded
+        assert apart == (not b.rewarded or a.template != b.template)
+    seen = set(zip(left, right, strict=True))
+    assert {(good, good), (good, other), (good, bad), (other, other), (other, good)} == seen
+    assert sum(negative) == 100
+
+
+def test_an_item_seen_with_and_without_a_reward_counts_as_rewarded():
+    sampler = PairSampler([item("a", "put", False), item("a", "put", True)], np.random.default_rng(0))
+    assert (len(sampler.rewarded), len(sampler.failed)) == (1, 0)
+    assert sampler.draw(4)[2] == [False] * 4  # there is no negative pair to draw

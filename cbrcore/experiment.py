@@ -57,7 +57,7 @@ class Experiment:
             self._write_timing(trainer.progress)
             if p.reasoner.retriever is not None:
                 p.reasoner.retriever.memory.save(self.folder.memory)
-        results = self._results(progress, self.evaluate(self.recipe.evaluation.splits))
+        results = self.results(progress, self.evaluate(self.recipe.evaluation.splits))
         self.folder.write_json(RESULTS_FILE, results)
         return results
 
@@ -118,7 +118,8 @@ class Experiment:
                 hint=f"evaluate it with: cbr evaluate {self.folder.path}",
             )
 
-    def _results(self, progress: Progress, evaluation: dict[str, Any]) -> dict[str, Any]:
+    def results(self, progress: Progress, evaluation: dict[str, Any]) -> dict[str, Any]:
+        """What results.json holds. There is no clock in it."""
         scores = progress.recent_scores
         return {
             "schema": 1,

@@ -82,10 +82,12 @@ class RunFolder:
         return self.path / "memory"
 
     def close(self) -> None:
-        """Release the lock and the log file; safe to call twice."""
+        """Release the lock and the log file; safe to call twice. A run that never began leaves no folder."""
         logging.getLogger().removeHandler(self._log_handler)
         self._log_handler.close()
         (self.path / LOCK_FILE).unlink(missing_ok=True)
+        if not (self.path / RECIPE_FILE).exists():
+            shutil.rmtree(self.path, ignore_errors=True)
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file atomically: it is whole or it is the old one."""

@@ -70,6 +70,11 @@ def test_a_folder_with_other_files_is_never_overwritten(tmp_path):
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
+def test_a_run_that_never_began_leaves_no_folder(tmp_path):
+    RunFolder.create("r", tmp_path / "run").close()
+    assert not (tmp_path / "run").exists()
+
+
 def test_resume_needs_a_run(tmp_path):
     with pytest.raises(RunFolderError, match="holds no run"):
         RunFolder.resume(tmp_path)
@@ -77,11 +82,12 @@ def test_resume_needs_a_run(tmp_path):
 
 def test_json_is_strict_and_written_whole(tmp_path):
     folder = RunFolder.create("r", tmp_path / "run")
+    folder.write_text("recipe.yaml", "name: r\n")
     folder.write_json("a.json", {"x": 1})
     with pytest.raises(ValueError):
         folder.write_json("a.json", {"x": float("nan")})
     assert read_json(folder.path / "a.json") == {"x": 1}
-    assert sorted(p.name for p in folder.path.iterdir()) == [".lock", "a.json", "run.log"]
+    assert sorted(p.name for p in folder.path.iterdir()) == [".lock", "a.json", "recipe.yaml", "run.log"]
     folder.close()
     (folder.path / "a.json").write_text("{")
     with pytest.raises(RunFolderError, match=r"a\.json"):

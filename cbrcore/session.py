@@ -1,0 +1,90 @@
+"""What `cbr run` and `cbr evaluate` do: a recipe or a run folder in, records and results out."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cbrcore.assemble import assemble
+from cbrcore.config import Recipe
+from cbrcore.console import reporter
+from cbrcore.errors import RunFailed, RunFolderError
+from cbrcore.experiment import Experiment, versions
+from cbrcore.interrupt import graceful_interrupt
+from cbrcore.plugins import PluginReport
+from cbrcore.recipe import dump_recipe
+from cbrcore.records import LOG_FILE, RECIPE_FILE, RESULTS_FILE, VERSIONS_FILE, RunFolder, read_json
+
+log = logging.getLogger(__name__)
+
+
+def run(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> dict[str, Any]:
+    """Train and evaluate in `folder`, continuing from its latest checkpoint; returns the results."""
+    with _experiment(recipe, plugins, folder) as experiment:
+        folder.write_text(RECIPE_FILE, dump_recipe(recipe))
+        used = {i.name: f"{i.distribution} {i.version}" for i in plugins.plugins if i.status == "ok"}
+        folder.write_json(VERSIONS_FILE, versions(experiment.parts.device, used))
+        return experiment.run()
+
+
+def evaluate(recipe: Recipe, plugins: PluginReport, folder: RunFolder, splits: Sequence[str]) -> dict[str, Any]:
+    """Measure the run's latest checkpoint on `splits` (the recipe's, if empty) and update its results."""
+    with _experiment(recipe, plugins, folder) as experiment:
+        progress = experiment.load_agent()
+        results = experiment.results(progress, experiment.evaluate(splits or recipe.evaluation.splits))
+    path = folder.path / RESULTS_FILE
+    if path.exists():
+        results["evaluation"] = read_json(path)["evaluation"] | results["evaluation"]
+    folder.write_json(RESULTS_FILE, results)
+    return results
+
+
+def check_resumable(stored: Recipe, given: Recipe, folder: Path) -> None:
+    """The recipe of a resumed run may differ from the stored one in its `run` section only (a longer budget).
+
+    Raises:
+        RunFolderError: naming the sections that differ.
+    """
+    before, now = (recipe.model_dump(mode="json", exclude={"run", "directory"}) for recipe in (stored, given))
+    changed = [key for key in now if now[key] != before.get(key)]
+    if changed:
+        raise RunFolderError(
+            f"{folder} was started with another recipe; different: {', '.join(changed)}",
+            hint="resume with the folder's own recipe (leave RECIPE out), or start a new run",
+        )
+
+
+@contextlib.contextmanager
+def _experiment(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Iterator[Experiment]:
+    """Build everything, and close it whatever happens. An unexpected error is logged whole and named."""
+    _single_thread()
+    logging.getLogger("cbrcore").setLevel(logging.INFO)
+    parts = None
+    try:
+        with reporter() as shown, graceful_interrupt() as stop:
+            parts = assemble(recipe, plugins.registry, recipe_dir=recipe.directory)
+            yield Experiment(recipe, parts, folder, shown, stop)
+    except Exception as error:
+        if not hasattr(error, "exit_code"):
+            log.exception("the run failed")
+            raise RunFailed(
+                f"the run failed: {type(error).__name__}: {error}", hint=f"details: {folder.path / LOG_FILE}"
+            ) from error
+        log.error("%s", error)
+        raise
+    finally:
+        if parts is not None:
+            parts.environment.close()
+        folder.close()
+
+
+def _single_thread() -> None:
+    """Small networks run faster on one thread, and the figures do not depend on the machine's cores."""
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+pytest_plugins = ["plugin_fixtures"]
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +28,28 @@ def games_dir() -> Path:
     if os.environ.get("CBR_REQUIRE_GAMES") == "1":
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder that the whole test session shares: compiled games, encoded texts."""
+    return tmp_path_factory.mktemp("cbr-cache")
+
+
+@pytest.fixture(scope="session")
+def cbr(cache_dir: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs the command line in a process of its own: ``cbr("run", recipe, env={...})``."""
+
+    def call(
+        *arguments: object, env: dict[str, str] | None = None, **settings: Any
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "cbrcore.cli", *map(str, arguments)],
+            env={**os.environ, "CBR_CACHE": str(cache_dir), **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=500,
+            **settings,
+        )
+
+    return call

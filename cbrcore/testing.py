@@ -1,0 +1,345 @@
+"""Conformance suites for plugin authors: subclass one, say how to make your part, run pytest.
+
+    from cbrcore.testing import QuantizerSuite
+
+    class TestMine(QuantizerSuite):
+        def make(self, build):
+            return MyQuantizer(MyConfig(), build)
+
+Each test is one sentence of the contract in `cbrcore.interfaces`. Needs pytest and torch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from cbrcore.config import NoSettings
+from cbrcore.interfaces import (
+    AgentInput,
+    Build,
+    ContextEncoder,
+    Environment,
+    NeuralAgent,
+    Quantizer,
+    RetainItem,
+    RetainPolicy,
+    TextEncoder,
+)
+from cbrcore.types import Action, EntityTuple, Observation, StateGraph
+
+DIM = 24
+
+
+class WordHashEncoder:
+    """A text encoder without a model: each text is a fixed random vector of its own."""
+
+    dim = DIM
+    identity = "word-hash"
+
+    def __init__(self, config: NoSettings | None = None, build: Build | None = None) -> None:
+        pass
+
+    def __repr__(self) -> str:
+        return "WordHashEncoder()"
+
+    def encode(self, texts: Sequence[str]) -> Tensor:
+        rows = [np.random.default_rng(list(text.encode()) or [0]).standard_normal(DIM) for text in texts]
+        return torch.tensor(np.array(rows).reshape(len(texts), DIM), dtype=torch.float32)
+
+
+GRAPHS = (
+    StateGraph.of([("cup", "on", "table"), ("table", "at", "kitchen"), ("rack", "at", "kitchen")], ["player"]),
+    StateGraph.of([("cup", "in", "player"), ("table", "at", "kitchen"), ("rack", "at", "kitchen")]),
+    StateGraph.of([], ["kitchen"]),
+)
+TUPLES: tuple[EntityTuple, ...] = (("cup", "table"), ("cup",), ("cup", "rack"), ("unseen thing", "rack"))
+
+
+def sample_observation(graph: StateGraph = GRAPHS[0], **changes: Any) -> Observation:
+    """An observation with the state graph `graph`, and three admissible actions."""
+    actions = (
+        Action.from_template("look", []),
+        Action.from_template("put {} on {}", ["cup", "rack"]),
+        Action.from_template("take {}", ["cup"]),
+    )
+    seen = Observation("You see a cup.", "A kitchen. A cup is on the table.", "You carry nothing.", actions, graph)
+    return replace(seen, **changes)
+
+
+class Suite(ABC):
+    """What the suites share."""
+
+    @pytest.fixture
+    def build(self, tmp_path: Path) -> Build:
+        """What the part is built with; override to add to it."""
+        torch.manual_seed(0)
+        return Build(cache_dir=tmp_path, recipe_dir=tmp_path, text_encoder=WordHashEncoder(), context_dim=DIM)
+
+    @abstractmethod
+    def make(self, build: Build) -> Any:
+        """A new part."""
+
+    def test_it_has_a_short_repr(self, build: Build) -> None:
+        assert type(self.make(build)).__name__ in repr(self.make(build))
+        assert len(repr(self.make(build))) < 2000
+
+
+class TextEncoderSuite(Suite):
+    """`TextEncoder`: one fixed row per text."""
+
+    def test_one_finite_row_per_text_without_gradient(self, build: Build) -> None:
+        encoder: TextEncoder = self.make(build)
+        vectors = encoder.encode(["a red cup", "", "look", "a red cup"])
+        assert vectors.shape == (4, encoder.dim)
+        assert vectors.dtype == torch.float32
+        assert torch.isfinite(vectors).all()
+        assert not vectors.requires_grad
+
+    def test_no_texts_no_rows(self, build: Build) -> None:
+        encoder: TextEncoder = self.make(build)
+        assert encoder.encode([]).shape == (0, encoder.dim)
+
+    def test_a_text_has_the_same_bits_whatever_is_encoded_with_it(self, build: Build) -> None:
+        texts = ["cup", "a much longer text about a cup on a table", "rack"]
+        together = self.make(build).encode(texts)
+        alone = [self.make(build).encode([text])[0] for text in texts]
+        assert torch.equal(together, torch.stack(alone))
+
+    def test_it_has_an_identity(self, build: Build) -> None:
+        assert self.make(build).identity == self.make(build).identity != ""
+
+
+class ContextEncoderSuite(Suite):
+    """`ContextEncoder`: contexts depend on the situation and the seeds alone."""
+
+    def situations(self, encoder: ContextEncoder) -> list[Any]:
+        return [encoder.situation(sample_observation(graph), []) for graph in GRAPHS]
+
+    def test_one_context_per_tuple(self, build: Build) -> None:
+        encoder: ContextEncoder = self.make(build).train(False)
+        for situation in self.situations(encoder):
+            contexts = encoder.contexts(situation, TUPLES)
+            assert contexts.shape == (len(TUPLES), encoder.dim)
+            assert torch.isfinite(contexts).all()
+            assert encoder.contexts(situation, []).shape == (0, encoder.dim)
+
+    def test_pairs_in_a_batch_equal_single_contexts(self, build: Build) -> None:
+        encoder: ContextEncoder = self.make(build).train(False)
+        pairs = [(situation, seeds) for situation in self.situations(encoder) for seeds in TUPLES]
+        together = encoder.contexts_of_pairs(pairs)
+        alone = torch.stack([encoder.contexts(situation, [seeds])[0] for situation, seeds in pairs])
+        torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-4)
+
+    def test_situations_are_hashable_and_equal_for_equal_observations(self, build: Build) -> None:
+        encoder: ContextEncoder = self.make(build)
+        assert len({hash(situation) for situation in [*self.situations(encoder), *self.situations(encoder)]}) <= 3
+        assert self.situations(encoder) == self.situations(encoder)
+
+    def test_gradients_reach_the_parameters(self, build: Build) -> None:
+        encoder: ContextEncoder = self.make(build)
+        situation = self.situations(encoder)[0]
+        encoder.contexts_of_pairs([(situation, seeds) for seeds in TUPLES]).square().sum().backward()  # type: ignore[no-untyped-call]
+        parameters = list(encoder.parameters())
+        assert not parameters or any(p.grad is not None and p.grad.abs().sum() > 0 for p in parameters)
+
+
+class QuantizerSuite(Suite):
+    """`Quantizer` and its `KeyIndex`."""
+
+    def contexts(self, count: int = 12) -> Tensor:
+        return torch.randn(count, DIM, generator=torch.Generator().manual_seed(1))
+
+    def fitted(self, build: Build) -> Quantizer:
+        quantizer: Quantizer = self.make(build).train(False)
+        quantizer.fit(self.contexts(), torch.Generator().manual_seed(0))
+        return quantizer
+
+    def test_keys_are_constant_and_repeatable(self, build: Build) -> None:
+        quantizer = self.fitted(build)
+        keys = quantizer.keys(self.contexts())
+        assert len(keys) == 12
+        assert not keys.requires_grad
+        assert torch.equal(keys, quantizer.keys(self.contexts()))
+
+    def test_similarity_is_between_0_and_1_and_1_with_itself(self, build: Build) -> None:
+        quantizer, contexts = self.fitted(build), self.contexts()
+        keys = quantizer.keys(contexts)
+        own = quantizer.similarity(contexts, keys)
+        torch.testing.assert_close(own, torch.ones_like(own))
+        other = quantizer.similarity(contexts, keys.roll(1, 0))
+        assert ((other >= 0) & (other <= 1 + 1e-6)).all()
+
+    def test_index_agrees_with_similarity(self, build: Build) -> None:
+        quantizer, contexts = self.fitted(build), self.contexts()
+        keys, index = quantizer.keys(contexts), quantizer.index()
+        index.add(keys[:5])
+        index.add(keys[5:])
+        found = index.similarities(keys)  # [12, 12]
+        for column in range(len(keys)):
+            expected = quantizer.similarity(contexts, keys[column].expand_as(keys)).detach()
+            looked = torch.isfinite(found[:, column])  # an approximate index may not have looked
+            torch.testing.assert_close(found[looked, column], expected[looked])
+        assert torch.isfinite(found.diagonal()).all()
+
+    def test_index_keeps_rows_in_the_order_asked_for(self, build: Build) -> None:
+        quantizer = self.fitted(build)
+        keys, index = quantizer.keys(self.contexts()), quantizer.index()
+        index.add(keys)
+        index.keep([7, 2])
+        assert len(index) == 2
+        assert torch.equal(index.keys(), keys[[7, 2]])
+        index.keep([])
+        assert len(index) == 0
+        index.add(keys[:3])
+        assert torch.equal(index.keys(), keys[:3])
+
+    def test_pair_similarity_is_symmetric(self, build: Build) -> None:
+        quantizer, contexts = self.fitted(build), self.contexts()
+        left, right = contexts, contexts.roll(3, 0)
+        torch.testing.assert_close(quantizer.pair_similarity(left, right), quantizer.pair_similarity(right, left))
+
+    def test_gradients_reach_the_contexts(self, build: Build) -> None:
+        quantizer = self.fitted(build).train(True)
+        assert quantizer is not None
+        contexts = self.contexts().requires_grad_()
+        keys = quantizer.keys(self.contexts().roll(1, 0))
+        quantizer.similarity(contexts, keys).sum().backward()
+        assert contexts.grad is not None
+        assert torch.isfinite(contexts.grad).all()
+
+    def test_an_empty_batch_costs_nothing(self, build: Build) -> None:
+        quantizer = self.fitted(build)
+        assert float(quantizer.regularizer(torch.zeros(0, DIM)).detach()) == 0
+        assert len(quantizer.keys(torch.zeros(0, DIM))) == 0
+
+    def test_state_survives_saving_and_loading(self, build: Build) -> None:
+        quantizer = self.fitted(build)
+        other: Quantizer = self.make(build).train(False)
+        other.load_state_dict({name: value.clone() for name, value in quantizer.state_dict().items()})
+        assert torch.equal(other.keys(self.contexts()), quantizer.keys(self.contexts()))
+
+
+class RetainPolicySuite(Suite):
+    """`RetainPolicy`: a selection of the buffer that holds no item twice."""
+
+    def buffer(self, length: int = 6) -> list[RetainItem]:
+        items = [
+            RetainItem(torch.ones(3), Action(f"act {step}", f"act {step}"), step, 0.0, td_error=0.1 * step)
+            for step in range(length)
+        ]
+        return [*items[:-1], replace(items[-1], reward=1.0, td_error=None)]
+
+    def test_selects_items_of_the_buffer_each_at_most_once(self, build: Build) -> None:
+        policy: RetainPolicy = self.make(build)
+        for length in (1, 2, 6):
+            buffer = self.buffer(length)
+            steps = [item.step for item in policy.select(buffer, np.random.default_rng(0))]
+            assert 1 <= len(steps) == len(set(steps)) <= length
+            assert set(steps) <= set(range(length))
+
+    def test_the_rewarded_action_is_always_selected(self, build: Build) -> None:
+        policy: RetainPolicy = self.make(build)
+        assert 5 in [item.step for item in policy.select(self.buffer(), np.random.default_rng(0))]
+
+    def test_equal_random_numbers_give_equal_selections(self, build: Build) -> None:
+        def select() -> list[int]:
+            policy: RetainPolicy = self.make(build)
+            return [item.step for item in policy.select(self.buffer(), np.random.default_rng(3))]
+
+        assert select() == select()
+
+
+class AgentSuite(Suite):
+    """`NeuralAgent`: a distribution over the admissible actions and a value, batched."""
+
+    def inputs(self, agent: NeuralAgent) -> list[AgentInput]:
+        seen = [sample_observation(graph) for graph in GRAPHS]
+        seen.append(
+            sample_observation(feedback="", description="", inventory="", admissible=seen[0].admissible[:1])
+        )
+        return [AgentInput(observation, agent.initial_state()) for observation in seen]
+
+    def test_one_finite_output_per_input(self, build: Build) -> None:
+        agent: NeuralAgent = self.make(build).train(False)
+        inputs = self.inputs(agent)
+        for item, output in zip(inputs, agent.policy(inputs), strict=True):
+            assert output.logits.shape == (len(item.observation.admissible),)
+            assert output.value.shape == ()
+            assert torch.isfinite(output.logits).all()
+            assert torch.isfinite(output.value)
+
+    def test_a_batch_gives_what_its_inputs_give_alone(self, build: Build) -> None:
+        agent: NeuralAgent = self.make(build).train(False)
+        inputs = self.inputs(agent)
+        for together, item in zip(agent.policy(inputs), inputs, strict=True):
+            alone = agent.policy([item])[0]
+            torch.testing.assert_close(together.logits, alone.logits, atol=1e-5, rtol=1e-4)
+            torch.testing.assert_close(together.value, alone.value, atol=1e-5, rtol=1e-4)
+
+    def test_acting_without_gradients_equals_the_training_forward(self, build: Build) -> None:
+        agent: NeuralAgent = self.make(build).train(False)
+        inputs = self.inputs(agent)
+        with torch.no_grad():
+            agent.policy(inputs)
+            acting = agent.policy(inputs)
+        for left, right in zip(acting, agent.policy(inputs), strict=True):
+            torch.testing.assert_close(left.logits, right.logits, atol=1e-5, rtol=1e-4)
+
+    def test_several_steps_in_a_row_keep_the_state_a_constant(self, build: Build) -> None:
+        agent: NeuralAgent = self.make(build)
+        state = agent.initial_state()
+        for graph in GRAPHS:
+            (output,) = agent.policy([AgentInput(sample_observation(graph), state)])
+            state = output.state
+        if output.logits.requires_grad:
+            (output.logits.sum() + output.value).backward()  # type: ignore[no-untyped-call]
+
+
+class EnvironmentSuite(Suite):
+    """`Environment`: games in splits, rewards that add up, endings told apart. Plays at random."""
+
+    plays = 2
+    """Episodes played per test."""
+
+    def test_it_has_training_games_with_facts_that_fit_in_json(self, build: Build) -> None:
+        import json
+
+        environment: Environment = self.make(build)
+        assert "train" in environment.splits()
+        for game in environment.games("train")[:3]:
+            assert "max_score" in json.loads(json.dumps(dict(environment.game_info(game))))
+        json.dumps(dict(environment.handicaps))
+        environment.close()
+        environment.close()
+
+    def test_rewards_add_up_to_the_score_and_actions_are_well_formed(self, build: Build) -> None:
+        environment: Environment = self.make(build)
+        rng = np.random.default_rng(0)
+        for number in range(self.plays):
+            observation, total = environment.reset(environment.games("train")[0], number + 1), 0.0
+            start = observation.score
+            for _ in range(200):
+                self.check_observation(observation)
+                result = environment.step(observation.admissible[rng.integers(len(observation.admissible))])
+                observation, total = result.observation, total + result.reward
+                if result.ending is not None:
+                    break
+            assert start + total == pytest.approx(observation.score)
+        environment.close()
+
+    def check_observation(self, observation: Observation) -> None:
+        texts = [action.text for action in observation.admissible]
+        assert texts
+        assert texts == sorted(set(texts))
+        for action in observation.admissible:
+            assert Action.from_template(action.template, action.entities).text == action.text
+            assert set(action.seeds) <= set(observation.graph.nodes)

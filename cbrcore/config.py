@@ -6,13 +6,18 @@ has a description and bounds; ``cbr show PLUGIN/NAME`` prints them.
 
 from __future__ import annotations
 
+import os
+import re
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cbrcore.errors import CbrError
+
 
 class Settings(BaseModel):
-    """Frozen, no unknown keys, no silent conversion of text to numbers, no NaN."""
+    """Frozen, no unknown keys, no NaN. Recipes are read strictly: no silent conversion of text to numbers."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_default=True
@@ -58,7 +63,7 @@ class PretrainConfig(Settings):
     episodes: Annotated[int, Field(ge=0)] = 20
     """Passes over the training games played by a uniform random agent to collect experience; 0: no pretraining."""
     epochs: Annotated[int, Field(ge=1)] = 20
-    """Passes over the collected pairs."""
+    """Passes over the pairs of collected experience (at most 50 updates each)."""
     batch_size: Annotated[int, Field(ge=2)] = 64
     """Pairs per update."""
     learning_rate: Annotated[float, Field(gt=0, le=1)] = 1e-4
@@ -116,14 +121,23 @@ class RunConfig(Settings):
     """Game plays between checkpoints."""
 
 
-class Recipe(BaseModel):
+class RecipeHead(Settings):
+    """What a recipe says about itself."""
+
+    name: Annotated[str, Field(max_length=100, pattern=r"^\w[\w .,+=()@-]*$")]
+    """Names the run folder. The recipe file's own name if left out."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Every random source of the run is derived from it."""
+    directory: Path = Field(default_factory=Path.cwd)
+    """Relative paths in the settings start here: the folder of the recipe file unless it says otherwise."""
+
+
+class Recipe(RecipeHead):
     """A checked experiment. Built by `cbrcore.recipe`, which knows YAML, plugins and line numbers."""
 
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     schema_version: Literal[1] = 1
-    name: str
-    seed: int = 0
     environment: Part
     text_encoder: Part
     context_encoder: Part | None = None
@@ -140,3 +154,20 @@ class Recipe(BaseModel):
     def uses_cases(self) -> bool:
         """Whether this is a CBR agent; otherwise it is the plain neural baseline."""
         return self.memory is not None
+
+
+def expand_path(text: str, base: Path) -> Path:
+    """The absolute path that `text` means: ``~`` and ``$VAR`` are expanded, a relative path starts at `base`.
+
+    Raises:
+        CbrError: the text is empty, holds a control character, or names an unknown variable or user.
+    """
+    if not text.strip() or any(ord(character) < 32 for character in text):
+        raise CbrError(f"{text!r} is not a path", hint=r"Write Windows paths in single quotes: 'C:\temp'")
+    unset = [name for name in re.findall(r"\$\{?(\w+)", text) if name not in os.environ]
+    if unset:
+        raise CbrError(f"the path {text!r} holds ${unset[0]}, which is not set", hint=f"export {unset[0]}=...")
+    expanded = os.path.expanduser(os.path.expandvars(text))
+    if text.startswith("~") and expanded.startswith("~"):
+        raise CbrError(f"the path {text!r} starts with a user that this machine does not know")
+    return (base / expanded).resolve()

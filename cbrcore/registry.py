@@ -6,12 +6,15 @@ A *kind* is a recipe key ("environment", "quantizer", ...). A component's qualif
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
-from cbrcore.errors import CbrError, PluginError, suggest
+from cbrcore.errors import CbrError, PluginError, closest, suggest
 
 HOOK_OF_KIND = {
     "environment": "register_environments",
@@ -52,16 +55,29 @@ class Component:
 
 def _load(path: str, component: Component) -> Any:
     module_name, _, attribute = path.partition(":")
+    module = _import(module_name, component)
     try:
-        return getattr(importlib.import_module(module_name), attribute)
-    except ImportError as error:
-        missing = getattr(error, "name", None) or module_name
-        raise PluginError(
-            f"{component.kind} {component.qualified!r} needs the module {missing!r}: {error}",
-            hint=f"pip install {' '.join(component.requires) or missing}",
-        ) from error
+        return getattr(module, attribute)
     except AttributeError as error:
         raise PluginError(f"{component.qualified!r} points to {path!r}, which does not exist") from error
+
+
+def _import(module: str, component: Component) -> ModuleType:
+    """Import an author's module: whatever it raises becomes a `PluginError`, whatever it prints goes to stderr."""
+    part = f"{component.kind} {component.qualified!r}"
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            return importlib.import_module(module)
+    except ImportError as error:
+        missing = error.name or module
+        if missing == module or module.startswith(f"{missing}."):
+            raise PluginError(f"{part} points to the module {module!r}, which does not exist") from error
+        raise PluginError(
+            f"{part} needs the module {missing!r}: {error}",
+            hint=f"pip install {' '.join(component.requires) or missing}",
+        ) from error
+    except (Exception, SystemExit) as error:
+        raise PluginError(f"{part} cannot be imported: {type(error).__name__}: {error}") from error
 
 
 class Registry:
@@ -69,6 +85,8 @@ class Registry:
 
     def __init__(self) -> None:
         self._components: list[Component] = []
+        self.unavailable: dict[str, str] = {}
+        """Plugins that could not be loaded, and why; a recipe that names one is told."""
 
     def __iter__(self) -> Iterator[Component]:
         return iter(sorted(self._components, key=lambda c: (KINDS.index(c.kind), c.plugin, c.name)))
@@ -83,6 +101,20 @@ class Registry:
     def of_kind(self, kind: str) -> list[Component]:
         return [component for component in self if component.kind == kind]
 
+    def named(self, name: str) -> list[Component]:
+        """All components of this name (qualified, or bare), of every kind.
+
+        Raises:
+            CbrError: there is none; says what was probably meant.
+        """
+        found = [component for component in self if name in (component.qualified, component.name)]
+        if found:
+            return found
+        offered = [component.qualified for component in self if component.plugin == name]
+        if offered:
+            raise CbrError(f"{name!r} is a plugin. Choose one of: {', '.join(offered)}.")
+        raise CbrError(f"unknown component {name!r}. {self._why_unknown(name, list(self))}")
+
     def find(self, kind: str, name: str) -> Component:
         """The component that a recipe's ``use: name`` means.
 
@@ -96,22 +128,24 @@ class Registry:
         if found:
             choices = ", ".join(c.qualified for c in found)
             raise CbrError(f"{kind} {name!r} is offered by several plugins. Write one of: {choices}")
-        if ":" in name or (name.count(".") and "/" not in name):
+        if ":" in name or ("." in name and "/" not in name):
             raise CbrError(f"{name!r} looks like an import path; `use` takes registered names only")
-        raise CbrError(f"unknown {kind} {name!r}. {self._suggest(kind, name)}")
-
-    def _suggest(self, kind: str, name: str) -> str:
-        elsewhere = [c for c in self if name in (c.qualified, c.name)]
+        elsewhere = [component for component in self if name in (component.qualified, component.name)]
         if elsewhere:
-            return f"{elsewhere[0].qualified!r} is a {elsewhere[0].kind}, not a {kind}."
-        offered = self.of_kind(kind)
-        if "/" in name:
-            return suggest(name, [c.qualified for c in offered])
-        best = {c.name: c.qualified for c in offered}
-        said = suggest(name, best)
-        for bare, qualified in best.items():
-            said = said.replace(f"'{bare}'", f"'{qualified}'")
-        return said
+            there = elsewhere[0]
+            raise CbrError(f"{there.qualified!r} belongs under {there.kind!r}, not under {kind!r}")
+        raise CbrError(f"unknown {kind} {name!r}. {self._why_unknown(name, offered)}")
+
+    def _why_unknown(self, name: str, offered: Sequence[Component]) -> str:
+        """The cause if the plugin could not be loaded, else the qualified name that was probably meant."""
+        plugin = name.partition("/")[0]
+        if plugin in self.unavailable:
+            return f"Its plugin could not be loaded: {self.unavailable[plugin]}"
+        qualified = {component.qualified: component.qualified for component in offered}
+        bare = {component.name: component.qualified for component in offered}
+        names = qualified if "/" in name else bare
+        best = closest(name, names) or closest(name, qualified)
+        return f"Did you mean {(names | qualified)[best]!r}?" if best else suggest(name, qualified)
 
 
 class Registrar:

@@ -27,6 +27,9 @@ from cbrcore.types import EntityTuple
 
 log = logging.getLogger(__name__)
 
+MOST_BATCHES = 50
+"""Updates per epoch at most; with many games there are more pairs than anybody needs."""
+
 
 @dataclass(frozen=True)
 class Experience:
@@ -63,6 +66,11 @@ class PairSampler:
     def __len__(self) -> int:
         """How many distinct items there are."""
         return len(self.rewarded) + len(self.failed)
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs there are: each rewarded item with every item."""
+        return len(self.rewarded) * len(self)
 
     def draw(self, count: int) -> tuple[list[Experience], list[Experience], list[bool]]:
         """`count` pairs: left items (rewarded), right items, and whether the pair is a negative one."""
@@ -123,7 +131,7 @@ def pretrain_retriever(
     parameters = [p for module in (retriever.encoder, retriever.quantizer) for p in module.parameters()]
     optimizer = GuardedAdam("pretraining", parameters, learning_rate=config.learning_rate, clip=clip)
     report = PretrainReport(len(sampler), len(sampler.rewarded), 0, 0.0, 0.0)
-    batches = max(1, len(sampler) // config.batch_size)
+    batches = min(MOST_BATCHES, max(1, sampler.pairs // config.batch_size))
     for epoch in range(1, config.epochs + 1):
         found = [_train_batch(retriever, sampler, optimizer, config, margin, streams) for _ in range(batches)]
         above, negative = (torch.cat(column) for column in zip(*found, strict=True))

@@ -1,0 +1,169 @@
+"""The command line. Results go to stdout, messages to stderr; imports stand inside the commands.
+
+Exit codes: 0 done, 1 the run failed, 2 the user's input is wrong, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from cbrcore.errors import CbrError, Interrupted, RecipeError
+
+if TYPE_CHECKING:
+    from cbrcore.config import Recipe
+    from cbrcore.plugins import PluginReport
+
+RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe file (YAML).")]
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override a setting; may be repeated.")
+]
+PluginFiles = Annotated[
+    list[Path] | None,
+    typer.Option("--plugin", metavar="FILE", help="Load a plugin from a .py file; may be repeated."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+class _Commands(TyperGroup):
+    """Turns Ctrl-C into an `Interrupted`, whatever the installed Typer makes of it."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted") from None
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def main() -> None:
+    """Run the command line; a `CbrError` ends it with a message and its own exit code, without a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a console that lacks a character shows '?'
+    try:
+        app(prog_name="cbr")
+    except CbrError as error:
+        problems = len(error.problems) if isinstance(error, RecipeError) else 1
+        _say(f"error: {f'the recipe has {problems} problems' if problems > 1 else error}")
+        if problems > 1:
+            _say(str(error))
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(Interrupted.exit_code)
+
+
+def _version(asked: bool) -> None:  # noqa: FBT001 (Typer's own signature)
+    if asked:
+        from cbrcore import __version__
+
+        typer.echo(f"cbr {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def cbr(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Train and study agents that play text games by case-based reasoning."""
+
+
+@app.command("list-plugins")
+def list_plugins(
+    *,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Describe every component.")] = False,
+    as_json: AsJson = False,
+    plugin: PluginFiles = None,
+) -> None:
+    """List the plugins: what they offer, where they come from, and what is wrong with them."""
+    from cbrcore import listing
+    from cbrcore.plugins import load_plugins
+
+    report = load_plugins(files=plugin or ())
+    if as_json:
+        _print_json(listing.plugins_data(report))
+        return
+    tables = [listing.plugin_rows(report), *([listing.component_rows(report)] if verbose else [])]
+    for rows in tables:
+        _print_rich(listing.rich_table(rows)) if sys.stdout.isatty() else typer.echo(listing.aligned(rows) + "\n")
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(metavar="PLUGIN/NAME", help="A component, as in a recipe's 'use'.")],
+    *,
+    as_json: AsJson = False,
+    plugin: PluginFiles = None,
+) -> None:
+    """Show a component's settings: type, default, bounds and meaning."""
+    from cbrcore import listing
+
+    report = _plugins(plugin or ())
+    components = report.registry.named(name)
+    if as_json:
+        _print_json([listing.component_data(component, report) for component in components])
+    else:
+        typer.echo("\n\n".join(listing.component_text(component, report) for component in components))
+
+
+@app.command()
+def check(recipe: RecipePath, *, set_: Sets = None, plugin: PluginFiles = None) -> None:
+    """Check a recipe completely, without building anything."""
+    from cbrcore import listing
+
+    checked, _ = _recipe(recipe, set_ or (), plugin or ())
+    typer.echo(listing.recipe_text(checked))
+
+
+def _plugins(files: Sequence[Path]) -> PluginReport:
+    """Load the plugins; those that could not be loaded are named on stderr."""
+    from cbrcore.plugins import load_plugins
+
+    report = load_plugins(files=files)
+    for problem in report.problems():
+        _say(f"warning: {problem}")
+    return report
+
+
+def _recipe(path: Path, sets: Sequence[str], plugins: Sequence[Path]) -> tuple[Recipe, PluginReport]:
+    """Load plugins and recipe: what every command on a recipe starts with."""
+    from cbrcore.recipe import load_recipe
+
+    report = _plugins(plugins)
+    return load_recipe(path, overrides=sets, registry=report.registry), report
+
+
+def _say(message: str) -> None:
+    typer.echo(message, err=True)
+
+
+def _print_json(data: Any) -> None:
+    typer.echo(json.dumps(data, indent=2))
+
+
+def _print_rich(table: Any) -> None:
+    from rich.console import Console
+
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

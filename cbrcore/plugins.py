@@ -1,0 +1,282 @@
+"""Find, load, refuse, report: the only file that touches pluggy.
+
+Plugins are entry points of the group ``cbrcore.plugins``, loaded one by one in the order of their names.
+One that fails leaves nothing behind, is reported with its distribution, version and cause, and the rest load.
+
+Environment variables: ``CBR_LOAD_PLUGINS=a,b`` loads only these (empty: none); ``CBR_STRICT_PLUGINS=1``
+makes every problem an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import os
+import re
+import sys
+import time
+import traceback
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from itertools import groupby
+from pathlib import Path
+from typing import Literal
+
+import pluggy
+
+from cbrcore import hookspecs
+from cbrcore.errors import PluginError, suggest
+from cbrcore.hookspecs import API_VERSION, PROJECT
+from cbrcore.loosefile import import_file
+from cbrcore.registry import HOOK_OF_KIND, Component, Registrar, Registry
+
+GROUP = "cbrcore.plugins"
+
+Status = Literal["ok", "failed", "refused", "empty", "skipped"]
+"""ok: loaded. failed: raised while loading. refused: breaks a rule. empty: provides nothing.
+skipped: not asked for, or the same object as another plugin."""
+
+
+@dataclass(frozen=True)
+class PluginInfo:
+    """What became of one plugin."""
+
+    name: str
+    distribution: str
+    version: str
+    status: Status
+    cause: str = ""
+    milliseconds: float = 0.0
+    components: tuple[Component, ...] = ()
+
+    def __str__(self) -> str:
+        return f"plugin {self.name!r} ({self.distribution} {self.version}) {self.status}: {self.cause}"
+
+
+@dataclass(frozen=True)
+class PluginReport:
+    """All components that were offered, and what became of every plugin."""
+
+    registry: Registry
+    plugins: tuple[PluginInfo, ...]
+
+    def problems(self) -> list[str]:
+        """One line for each plugin that was found but gives nothing, against its author's will."""
+        return [str(info) for info in self.plugins if info.status not in ("ok", "skipped")]
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A plugin that was found but not imported yet."""
+
+    name: str
+    distribution: str
+    version: str
+    load: Callable[[], object]
+
+    @property
+    def origin(self) -> str:
+        return f"{self.distribution} {self.version}"
+
+    def info(
+        self,
+        status: Status,
+        cause: str = "",
+        *,
+        milliseconds: float = 0.0,
+        components: Sequence[Component] = (),
+    ) -> PluginInfo:
+        return PluginInfo(
+            self.name, self.distribution, self.version, status, cause, milliseconds, tuple(components)
+        )
+
+
+def load_plugins(
+    *, files: Iterable[Path | str] = (), only: Collection[str] | None = None, strict: bool | None = None
+) -> PluginReport:
+    """Load every installed plugin, then the loose `files` in the order given.
+
+    Args:
+        files: Python files that hold hooks (``--plugin FILE.py``). A file that you name must load.
+        only: entry points to load; None: what CBR_LOAD_PLUGINS says, or all.
+        strict: whether any problem is an error; None: what CBR_STRICT_PLUGINS says.
+
+    Raises:
+        PluginError: a file cannot be loaded, `only` names a plugin that is not installed, or (strict) a
+            plugin was not loaded.
+    """
+    loader = _Loader()
+    found = sorted(map(_from_entry_point, entry_points(group=GROUP)), key=lambda found: (found.name, found.origin))
+    wanted = _wanted(only, {candidate.name for candidate in found})
+    for name, same_name in groupby(found, key=lambda candidate: candidate.name):
+        loader.offer(list(same_name), wanted=name in wanted)
+    for file in files:
+        loader.load_file(Path(file))
+    report = PluginReport(loader.registry, tuple(loader.infos))
+    if report.problems() and _strict(strict):
+        raise PluginError(
+            "\n".join(report.problems()), hint="CBR_STRICT_PLUGINS=1 made this an error; unset it to go on"
+        )
+    return report
+
+
+class _Loader:
+    """The plugins loaded so far. Every plugin has a pluggy manager of its own: dropping it is the rollback."""
+
+    def __init__(self) -> None:
+        self.registry = Registry()
+        self.infos: list[PluginInfo] = []
+        self._loaded: list[tuple[_Candidate, object]] = []
+
+    def offer(self, candidates: list[_Candidate], *, wanted: bool) -> None:
+        """Load the plugin of one entry-point name; neither, if several distributions claim the name."""
+        if not wanted:
+            self.infos += [candidate.info("skipped", "not in CBR_LOAD_PLUGINS") for candidate in candidates]
+        elif len(candidates) > 1:
+            origins = " and ".join(candidate.origin for candidate in candidates)
+            cause = f"the entry point {candidates[0].name!r} is claimed by {origins}; uninstall one of them"
+            for candidate in candidates:
+                self._record(candidate.info("refused", cause))
+        else:
+            self._record(self._load(candidates[0]))
+
+    def load_file(self, path: Path) -> None:
+        """Load a loose file.
+
+        Raises:
+            PluginError: it is not a Python file, its name is taken, or it does not load.
+        """
+        candidate = _from_file(path)
+        info = self._load(candidate)
+        if info.status not in ("ok", "skipped"):
+            raise PluginError(str(info))
+        self._record(info)
+
+    def _record(self, info: PluginInfo) -> None:
+        self.infos.append(info)
+        self.registry.extend(info.components)
+        if info.status in ("failed", "refused", "empty"):
+            self.registry.unavailable[info.name] = info.cause
+
+    def _load(self, candidate: _Candidate) -> PluginInfo:
+        start = time.perf_counter()
+        try:
+            with contextlib.redirect_stdout(sys.stderr):  # stdout is for results, whatever a plugin prints
+                status, cause, components = self._collect(candidate)
+        except PluginError as error:
+            status, cause, components = "refused", str(error), []
+        except (Exception, SystemExit) as error:
+            status, cause, components = "failed", _cause(error), []
+        milliseconds = (time.perf_counter() - start) * 1000
+        return candidate.info(status, cause, milliseconds=milliseconds, components=components)
+
+    def _collect(self, candidate: _Candidate) -> tuple[Status, str, list[Component]]:
+        """Import the plugin and call its hooks; PluginError if it breaks a rule."""
+        _check_name(candidate.name)
+        plugin = candidate.load()
+        for other, loaded in self._loaded:
+            if loaded is plugin:
+                return "skipped", f"the same object as the plugin {other.name!r} of {other.origin}", []
+            if other.name == candidate.name:
+                raise PluginError(f"the name is taken by the plugin of {other.origin}; rename the file")
+        _check_api_version(plugin)
+        manager = _register(plugin, candidate.name)
+        components = _call_hooks(manager, candidate.name)
+        self._loaded.append((candidate, plugin))
+        if components:
+            return "ok", "", components
+        return "empty", _why_empty(plugin, manager), []
+
+
+def _wanted(only: Collection[str] | None, installed: set[str]) -> Collection[str]:
+    listed = os.environ.get("CBR_LOAD_PLUGINS")
+    if only is None:
+        if listed is None:
+            return installed
+        only = [name.strip() for name in listed.split(",") if name.strip()]
+    for name in only:
+        if name not in installed:
+            raise PluginError(f"CBR_LOAD_PLUGINS: no plugin {name!r} is installed. {suggest(name, installed)}")
+    return only
+
+
+def _strict(strict: bool | None) -> bool:  # noqa: FBT001 (None means: ask the environment)
+    return os.environ.get("CBR_STRICT_PLUGINS", "") not in ("", "0") if strict is None else strict
+
+
+def _from_entry_point(point: EntryPoint) -> _Candidate:
+    name = point.dist.name if point.dist else None
+    version = point.dist.version if point.dist else None
+    return _Candidate(point.name, name or "unknown distribution", version or "unknown version", point.load)
+
+
+def _from_file(path: Path) -> _Candidate:
+    if not path.is_file() or path.suffix != ".py":
+        raise PluginError(f"--plugin {path}: {'not a .py file' if path.exists() else 'no such file'}")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return _Candidate(path.stem, str(path.resolve()), f"sha256:{digest[:12]}", lambda: import_file(path.resolve()))
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
+        raise PluginError("its name may hold letters, digits, '_', '-' and '.' only, as in 'name/component'")
+
+
+def _check_api_version(plugin: object) -> None:
+    stated = getattr(plugin, "cbr_api_version", API_VERSION)
+    if stated != API_VERSION:
+        raise PluginError(
+            f"it is written for plugin interface {stated!r}, this cbr has {API_VERSION}; "
+            "install the version of either that fits the other"
+        )
+
+
+def _register(plugin: object, name: str) -> pluggy.PluginManager:
+    manager = pluggy.PluginManager(PROJECT)
+    manager.add_hookspecs(hookspecs)
+    try:
+        manager.register(plugin, name)
+    except pluggy.PluginValidationError as error:
+        said = "; ".join(str(error).splitlines()[1:])
+        raise PluginError(f"it does not fit plugin interface {API_VERSION}: {said}") from error
+    unknown = [hook.name for hook in manager.get_hookcallers(plugin) or () if _is_unknown(hook)]
+    if unknown:
+        raise PluginError(f"unknown hook {unknown[0]!r}. {suggest(unknown[0], HOOK_OF_KIND.values())}")
+    return manager
+
+
+def _is_unknown(hook: pluggy.HookCaller) -> bool:
+    return not hook.has_spec() and any(not impl.optionalhook for impl in hook.get_hookimpls())
+
+
+def _call_hooks(manager: pluggy.PluginManager, name: str) -> list[Component]:
+    components: list[Component] = []
+    for kind, hook in HOOK_OF_KIND.items():
+        registrar = Registrar(kind, name)
+        getattr(manager.hook, hook)(registry=registrar)
+        components += registrar.components
+    return components
+
+
+def _why_empty(plugin: object, manager: pluggy.PluginManager) -> str:
+    if manager.get_hookcallers(plugin):
+        return "provides nothing: its hooks registered no component"
+    unmarked = [hook for hook in HOOK_OF_KIND.values() if hasattr(plugin, hook)]
+    if unmarked:
+        return f"provides nothing: {unmarked[0]!r} is not marked with cbrcore.hookimpl"
+    return "provides nothing: nothing in it is marked with cbrcore.hookimpl"
+
+
+def _cause(error: BaseException) -> str:
+    """Kind, first line and place of what a plugin raised."""
+    said = (str(error).splitlines() or [""])[0]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]
+    where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {said}{where}"
+
+
+def _is_authors(filename: str) -> bool:
+    ours = (__file__, pluggy.__file__, importlib.__file__)
+    return not filename.startswith("<") and not any(Path(filename).is_relative_to(Path(f).parent) for f in ours)

@@ -1,0 +1,107 @@
+"""YAML text -> checked `Recipe`, and back. Everything is validated before anything is built, without torch.
+
+All problems are gathered and raised together, sorted by line: ``file:line: path: what. Did you mean ...?``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cbrcore.checker import TOP, Checker, apply_override
+from cbrcore.config import Part, Recipe, Settings
+from cbrcore.draft import Draft, parse_overrides
+from cbrcore.errors import RecipeError, closest
+from cbrcore.registry import Registry
+from cbrcore.yamltext import dump, parse
+
+MAX_BYTES = 256 * 1024
+"""A recipe is a page of text; a log given by mistake is not read to its end."""
+
+
+def load_recipe(path: Path | str, *, overrides: Sequence[str] = (), registry: Registry) -> Recipe:
+    """Read and check a recipe file.
+
+    Args:
+        path: the YAML file. Relative paths in it start at its folder (symbolic links are followed).
+        overrides: ``a.b=c`` texts, as after ``--set``. ``agent.use=other/one`` starts from the defaults of the
+            other component: what the file sets for the former one is dropped.
+        registry: the components that its ``use`` lines may name.
+
+    Raises:
+        RecipeError: everything that is wrong with it.
+    """
+    file = Path(path)
+    text = _read_file(file)
+    folder = file.resolve().parent
+    return read_recipe_text(text, str(path), folder=folder, overrides=overrides, registry=registry)
+
+
+def read_recipe_text(
+    text: str, name: str, *, folder: Path | None = None, overrides: Sequence[str] = (), registry: Registry
+) -> Recipe:
+    """Check a recipe given as text.
+
+    Args:
+        name: what messages call it.
+        folder: where relative paths start; the working directory if left out.
+
+    Raises:
+        RecipeError: everything that is wrong with it.
+    """
+    draft = Draft(name, parse(text))
+    if not isinstance(draft.data, dict):
+        if not draft.problems:
+            draft.note((), _not_a_recipe(draft.data))
+        draft.fail_if_wrong()
+    for override in parse_overrides(overrides):
+        apply_override(draft, override, registry)
+    fields = Checker(draft, registry, Path(name).stem, folder or Path.cwd()).check()
+    draft.fail_if_wrong()
+    return Recipe(**fields)
+
+
+def dump_recipe(recipe: Recipe) -> str:
+    """The resolved recipe as YAML: qualified names, every setting; `read_recipe_text` gives an equal one."""
+    data: dict[str, Any] = {"schema": recipe.schema_version}
+    for key in TOP[1:]:
+        value = getattr(recipe, key)
+        if value is not None:
+            data[key] = _plain(value)
+    return dump(data)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Part):
+        return {"use": value.use, **_plain(value.settings)}
+    if isinstance(value, Settings):
+        return value.model_dump(mode="json", by_alias=True)
+    return str(value) if isinstance(value, Path) else value
+
+
+def _read_file(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        near = closest(path.name, [other.name for other in path.parent.glob("*.y*ml")])
+        raise RecipeError([f"{path}: no such file." + (f" Did you mean {near!r}?" if near else "")]) from None
+    except IsADirectoryError:
+        raise RecipeError([f"{path}: is a folder; name the recipe file in it"]) from None
+    except OSError as error:
+        raise RecipeError([f"{path}: cannot be read: {error.strerror}"]) from error
+    if len(content) > MAX_BYTES:
+        raise RecipeError([f"{path}: is larger than {MAX_BYTES // 1024} KiB, so it is no recipe"])
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise RecipeError([f"{path}:{line}: is not UTF-8 text; save it as UTF-8"]) from error
+
+
+def _not_a_recipe(data: Any) -> str:
+    if data is None:
+        return "is empty; a recipe starts with 'schema: 1'"
+    kind = "a list" if isinstance(data, list) else "a single value"
+    return f"is {kind}; a recipe is a section of 'key: value' lines that starts with 'schema: 1'"

@@ -1,0 +1,1 @@
+"""Jericho: the interactive fiction games of the benchmark [P §6.2]."""

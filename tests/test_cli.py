@@ -1,0 +1,399 @@
+"""The command line, run for real in processes of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+from plugin_fixtures import Site, run_cbr
+from typer.testing import CliRunner
+
+from cbrcore import __version__, cli
+from cbrcore.errors import RunFailed
+
+PARTS = """\
+from cbrcore import ComponentConfig, NoSettings, hookimpl
+from pydantic import Field
+
+
+class LevelConfig(ComponentConfig):
+    level: str = "easy"
+    \"\"\"Which games.\"\"\"
+    limit: int = Field(default=50, ge=1)
+    \"\"\"Longest episode, with a sign that old consoles lack: \\u03c4.\"\"\"
+
+
+def parts(kind, *names, config="NoSettings"):
+    @hookimpl(specname=f"register_{kind}")
+    def register(registry):
+        for name in names:
+            registry.add(name, factory="nowhere:X", config=f"lab:{config}", summary=f"sample {name} \\u2192")
+    return register
+
+
+environments = parts("environments", "games", config="LevelConfig")
+context_encoders = parts("context_encoders", "graph")
+quantizers = parts("quantizers", "codes")
+retain_policies = parts("retain_policies", "all")
+text_encoders = parts("text_encoders", "tiny")
+agents = parts("agents", "learner", "guesser")
+"""
+RECIPE = """\
+schema: 1
+environment: {use: lab/games}
+text_encoder: {use: lab/tiny}
+context_encoder: {use: lab/graph}
+quantizer: {use: lab/codes}
+retain_policy: {use: lab/all}
+memory: {threshold: 0.6}
+agent: {use: lab/learner}
+run: {episodes: 1e1}
+"""
+
+
+@pytest.fixture
+def lab(site: Site) -> Path:
+    """A recipe whose parts are all in the plugin `lab`."""
+    site.plugin("lab", PARTS)
+    path = site.folder.parent / "recipe.yaml"
+    path.write_text(RECIPE)
+    return path
+
+
+Cbr = Callable[..., CompletedProcess[str]]
+
+
+@pytest.fixture
+def cbr(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cbr:
+    """The command line within this process."""
+
+    def call(*arguments: str | Path) -> CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["cbr", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        said = capsys.readouterr()
+        return CompletedProcess(arguments, int(str(end.value.code)), said.out, said.err)
+
+    return call
+
+
+# Light
+
+
+LIGHT = [
+    ["--help"], ["--version"], ["check", "--help"], ["list-plugins"], ["list-plugins", "-v"],
+    ["list-plugins", "--json"], ["show", "cbr_text/text"], ["show", "acme_cbr/sign", "--json"],
+    ["check", "RECIPE"],
+]  # fmt: skip
+ALL_IN_ONE_PROCESS = """
+import sys
+from cbrcore.cli import main
+
+for arguments in ARGUMENTS:
+    sys.argv = ["cbr", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        heavy = {"torch", "textworld", "transformers", "jericho", "spacy", "torch_geometric"} & set(sys.modules)
+        print(end.code, *arguments, *heavy, file=sys.stderr)
+"""
+
+
+def test_no_light_command_imports_anything_heavy(thirdparty: Site, lab: Path):
+    commands = [[str(lab) if word == "RECIPE" else word for word in arguments] for arguments in LIGHT]
+    code = ALL_IN_ONE_PROCESS.replace("ARGUMENTS", repr(commands))
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert answer.stderr.splitlines() == [f"0 {' '.join(arguments)}" for arguments in commands]
+
+
+def test_version(cbr: Cbr):
+    assert cbr("--version").stdout == f"cbr {__version__}\n"
+
+
+def test_the_installed_command_is_this_one():
+    answer = subprocess.run([Path(sys.executable).with_name("cbr"), "--version"], capture_output=True, text=True)
+    assert answer.stdout == f"cbr {__version__}\n"
+
+
+# list-plugins
+
+
+def test_list_plugins_as_json_is_the_only_thing_on_stdout(thirdparty: Site):
+    answer = run_cbr("list-plugins", "--json")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    acme = {info["name"]: info for info in json.loads(answer.stdout)}["acme_cbr"]
+    assert (acme["distribution"], acme["version"], acme["status"], acme["cause"]) == (
+        "acme-cbr",
+        "0.3.1",
+        "ok",
+        "",
+    )
+    assert [component["name"] for component in acme["components"]] == ["sign", "bag"]
+    assert acme["milliseconds"] > 0
+
+
+def test_list_plugins_names_what_is_broken_and_why(cbr: Cbr, site: Site):
+    site.plugin("broken", "import not_there", distribution="broken-dist", version="1.2")
+    lines = cbr("list-plugins").stdout.splitlines()
+    (line,) = [line for line in lines if line.startswith("broken")]
+    for part in ("broken-dist", "1.2", "failed", "No module named 'not_there'"):
+        assert part in line
+    assert any(line.startswith("cbr_vq ") and " ok " in line for line in lines)
+
+
+def test_list_plugins_verbose_describes_every_component(cbr: Cbr, thirdparty: Site):
+    text = cbr("list-plugins", "-v").stdout
+    assert "quantizer" in text
+    assert "acme_cbr/sign" in text
+    assert "sign bits of the context; similarity = share of equal signs" in text
+
+
+def test_a_terminal_gets_a_table(lab: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.argv", ["cbr", "list-plugins", "-v"])
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    out = capsys.readouterr().out
+    assert end.value.code == 0
+    assert "lab/codes" in out
+    assert "sample codes" in out
+
+
+def test_strict_mode_fails_with_the_plugins_name(cbr: Cbr, site: Site, monkeypatch: pytest.MonkeyPatch):
+    site.plugin("broken", "import not_there")
+    monkeypatch.setenv("CBR_STRICT_PLUGINS", "1")
+    answer = cbr("list-plugins")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith("error: plugin 'broken' (broken 1.0) failed:")
+    assert "Traceback" not in answer.stderr
+
+
+# show
+
+
+def test_show_prints_type_default_bounds_and_description(cbr: Cbr, thirdparty: Site):
+    text = cbr("show", "acme_cbr/sign").stdout
+    assert text.splitlines()[0] == "acme_cbr/sign (quantizer, from acme-cbr 0.3.1)"
+    assert "requires: torch" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("slope")]
+    assert re.split("  +", line) == ["slope", "number", "default 2.0", "more than 0"]
+    assert "    Steepness of the soft sign that carries the gradient." in text
+
+
+def test_show_as_json(cbr: Cbr, thirdparty: Site):
+    (found,) = json.loads(cbr("show", "bag", "--json").stdout)
+    assert (found["qualified"], found["kind"], found["version"]) == ("acme_cbr/bag", "agent", "0.3.1")
+    assert found["settings"] == [
+        {
+            "path": "buckets", "type": "whole number", "default": 64, "required": False,
+            "bounds": "at least 2 and at most 65536", "description": "Words are hashed into so many buckets.",
+        }
+    ]  # fmt: skip
+
+
+def test_show_says_that_there_are_no_settings(cbr: Cbr, lab: Path):
+    assert "It has no settings." in cbr("show", "lab/codes").stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("acme_cbr/sing", "Did you mean 'acme_cbr/sign'?"),
+        ("acme_cbr", "Choose one of: acme_cbr/sign, acme_cbr/bag."),
+    ],
+)
+def test_show_helps_with_a_wrong_name(cbr: Cbr, thirdparty: Site, name: str, said: str):
+    answer = cbr("show", name)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith("error: ")
+    assert said in answer.stderr
+
+
+# check
+
+
+def test_check_prints_the_resolved_parts(cbr: Cbr, lab: Path):
+    overrides = ["agent.use=guesser", "seed=7", "environment.limit=9", "sweep={seed: [0, 1]}"]
+    answer = cbr("check", lab, *(word for override in overrides for word in ("--set", override)))
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert [line.split(maxsplit=1) for line in answer.stdout.splitlines()] == [
+        ["OK", "recipe"],
+        ["seed", "7"],
+        ["environment", 'lab/games  {"limit": 9}'],
+        ["text_encoder", "lab/tiny"],
+        ["context_encoder", "lab/graph"],
+        ["quantizer", "lab/codes"],
+        ["retain_policy", "lab/all"],
+        ["agent", "lab/guesser"],
+        ["memory", '{"threshold": 0.6}'],
+        ["training", "defaults"],
+        ["evaluation", "defaults"],
+        ["run", '{"episodes": 10}'],
+        ["sweep", "seed       [0, 1]"],
+    ]
+
+
+def test_check_reports_everything_that_is_wrong_and_exits_2(cbr: Cbr, lab: Path):
+    lab.write_text(RECIPE.replace("0.6", "6").replace("lab/learner", "lab/lerner") + "lr: 1\n")
+    answer = cbr("check", lab, "--set", "seed=x")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.splitlines() == [
+        "error: the recipe has 4 problems",
+        f"{lab}:7: memory.threshold: must be at least 0 and at most 1, got 6",
+        f"{lab}:8: agent.use: unknown agent 'lab/lerner'. Did you mean 'lab/learner'?",
+        f"{lab}:10: lr: unknown key. Did you mean training.agent_learning_rate?",
+        "--set seed=x: seed: must be a whole number, got the text 'x'",
+    ]
+
+
+def test_a_single_problem_stands_in_the_first_line(cbr: Cbr, lab: Path):
+    answer = cbr("check", lab.with_name("recipes.yaml"))
+    assert answer.returncode == 2
+    assert answer.stderr == f"error: {lab.with_name('recipes.yaml')}: no such file. Did you mean 'recipe.yaml'?\n"
+
+
+def test_a_recipe_that_uses_a_third_party_plugin_passes(cbr: Cbr, thirdparty: Site, lab: Path):
+    lab.write_text(
+        RECIPE.replace("lab/codes", "acme_cbr/sign").replace("lab/learner", "acme_cbr/bag, buckets: 32")
+    )
+    answer = cbr("check", lab)
+    assert answer.returncode == 0, answer.stderr
+    assert "acme_cbr/sign" in answer.stdout
+
+
+def test_only_a_recipe_that_needs_a_broken_plugin_fails(cbr: Cbr, lab: Path, site: Site):
+    site.plugin("broken", "import not_there")
+    answer = cbr("check", lab)
+    assert answer.returncode == 0
+    assert answer.stderr.startswith("warning: plugin 'broken' (broken 1.0) failed: ModuleNotFoundError")
+    lab.write_text(RECIPE.replace("lab/learner", "broken/learner"))
+    answer = cbr("check", lab)
+    assert answer.returncode == 2
+    assert "Its plugin could not be loaded: ModuleNotFoundError" in answer.stderr
+
+
+def test_a_missing_extra_is_reported_when_it_is_used_with_the_command_to_install_it(
+    cbr: Cbr, lab: Path, site: Site
+):
+    site.module("settings_with_needs", "import library_x")
+    source = "from cbrcore import hookimpl\n\n@hookimpl\ndef register_agents(registry):\n    registry.add('a', "
+    site.plugin("needy", source + "factory='x:Y', config='settings_with_needs:A', requires=['library-x'])\n")
+    assert cbr("list-plugins").returncode == 0
+    lab.write_text(RECIPE.replace("lab/learner", "needy/a"))
+    answer = cbr("check", lab)
+    assert answer.returncode == 2
+    assert "needs the module 'library_x'" in answer.stderr
+    assert "pip install library-x" in answer.stderr
+
+
+# --plugin FILE
+
+
+def test_a_loose_plugin_file_works_with_every_command(cbr: Cbr, tmp_path: Path, site: Site):
+    file = tmp_path / "lab.py"
+    file.write_text(PARTS)
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(RECIPE)
+    assert cbr("check", recipe).returncode == 2
+    assert cbr("check", recipe, "--plugin", file).returncode == 0
+    assert "limit" in cbr("show", "lab/games", "--plugin", file).stdout
+    listed = json.loads(cbr("list-plugins", "--plugin", file, "--json").stdout)
+    assert (listed[-1]["name"], listed[-1]["distribution"]) == ("lab", str(file))
+
+
+def test_a_loose_plugin_file_that_is_missing_is_an_error(cbr: Cbr, tmp_path: Path):
+    answer = cbr("list-plugins", "--plugin", tmp_path / "lab.py")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr == f"error: --plugin {tmp_path / 'lab.py'}: no such file\n"
+
+
+# How it ends
+
+
+def test_one_registered_command_keeps_its_name(lab: Path, monkeypatch: pytest.MonkeyPatch):
+    only_check = [command for command in cli.app.registered_commands if command.callback is cli.check]
+    monkeypatch.setattr(cli.app, "registered_commands", only_check)
+    answer = CliRunner().invoke(cli.app, ["check", str(lab)])
+    assert answer.exit_code == 0, answer.output
+    assert "OK" in answer.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["unknown"], ["check"], ["check", "a", "b"], ["show", "x", "--nonsense"], []]
+)
+def test_wrong_usage_exits_2_without_a_traceback(cbr: Cbr, arguments: list[str]):
+    answer = cbr(*arguments)
+    assert answer.returncode == 2
+    assert "Traceback" not in answer.stderr
+    assert "Usage: cbr" in answer.stdout + answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        (RunFailed("it broke", hint="read run.log"), 1, "error: it broke\n  read run.log\n"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_errors_end_with_their_own_exit_code(
+    lab: Path, monkeypatch, capsys, raised: BaseException, code: int, said: str
+):
+    def fail(*arguments: object, **options: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(cli, "_recipe", fail)
+    monkeypatch.setattr("sys.argv", ["cbr", "check", str(lab)])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == code
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_ctrl_c_exits_130(site: Site):
+    marker = site.folder / "started"
+    site.plugin("slow", f"import pathlib, time\npathlib.Path({str(marker)!r}).touch()\ntime.sleep(60)")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cbrcore.cli", "list-plugins"], stderr=subprocess.PIPE, text=True
+    )
+    while not marker.exists() and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["list-plugins", "-v"], ["show", "lab/games"], ["check", "nowhere_\u03c4.yaml"]],
+    ids=" ".join,
+)
+def test_consoles_without_unicode_show_something(lab: Path, arguments: list[str]):
+    answer = subprocess.run(
+        [sys.executable, "-m", "cbrcore.cli", *arguments],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "cp1252"},
+        check=False,
+    )
+    assert answer.returncode == (2 if "check" in arguments else 0), answer.stderr
+    assert (answer.stdout + answer.stderr).decode("cp1252")
+    assert b"Traceback" not in answer.stderr
+
+
+def test_a_closed_pipe_is_not_a_crash(lab: Path):
+    process = subprocess.run(
+        f"{sys.executable} -m cbrcore.cli list-plugins -v | head -n 1", shell=True, capture_output=True, text=True
+    )
+    assert process.stdout.startswith("plugin")
+    assert "Traceback" not in process.stderr

@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -30,6 +30,9 @@ PluginFiles = Annotated[
     typer.Option("--plugin", metavar="FILE", help="Load a plugin from a .py file; may be repeated."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda"] | None, typer.Option(help="Where the networks run; overrides the recipe.")
+]
 
 
 class _Commands(TyperGroup):
@@ -84,6 +87,48 @@ def cbr(
     ] = False,
 ) -> None:
     """Train and study agents that play text games by case-based reasoning."""
+
+
+@app.command()
+def run(
+    recipe: Annotated[Path | None, typer.Argument(metavar="RECIPE", help="The recipe file (YAML).")] = None,
+    *,
+    set_: Sets = None,
+    seed: Annotated[int | None, typer.Option(help="The run's seed; overrides the recipe.")] = None,
+    device: Device = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The run's folder [default: a new one in runs/]")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the --out folder.")] = False,
+    resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Continue the run in this folder.")] = None,
+    plugin: PluginFiles = None,
+) -> None:
+    """Train and evaluate what a recipe describes, and print the table of results."""
+    checked, report = _recipe(_recipe_path(recipe, resume), _sets(set_, seed, device), plugin or ())
+    from cbrcore import session
+
+    if resume is None:
+        results, folder = session.start(checked, report, out, overwrite=overwrite)
+    else:
+        results, folder = session.resume(checked, report, resume)
+    _print_results(results, folder)
+
+
+@app.command()
+def evaluate(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    *,
+    split: Annotated[
+        list[str] | None, typer.Option(help="A split to play; may be repeated [default: all]")
+    ] = None,
+    device: Device = None,
+    plugin: PluginFiles = None,
+) -> None:
+    """Measure a run's latest checkpoint again, with weights and memory frozen."""
+    checked, report = _recipe(_recipe_path(None, folder), _sets(None, None, device), plugin or ())
+    from cbrcore import session
+
+    _print_results(session.evaluate(checked, report, folder, split or ()), folder)
 
 
 @app.command("list-plugins")
@@ -149,6 +194,33 @@ def _recipe(path: Path, sets: Sequence[str], plugins: Sequence[Path]) -> tuple[R
 
     report = _plugins(plugins)
     return load_recipe(path, overrides=sets, registry=report.registry), report
+
+
+def _recipe_path(recipe: Path | None, run_folder: Path | None) -> Path:
+    """The recipe to read: the one that was named, or the one that a run's folder holds."""
+    from cbrcore.records import stored_recipe
+
+    if run_folder is not None:
+        stored = stored_recipe(run_folder)
+        return recipe or stored
+    if recipe is None:
+        raise CbrError(
+            "name a RECIPE to run, or a run to continue", hint="cbr run RECIPE, or cbr run --resume DIR"
+        )
+    return recipe
+
+
+def _sets(sets: Sequence[str] | None, seed: int | None, device: str | None) -> list[str]:
+    """All overrides, in the form of --set."""
+    options = {"seed": seed, "run.device": device}
+    return [*(sets or ()), *(f"{path}={value}" for path, value in options.items() if value is not None)]
+
+
+def _print_results(results: dict[str, Any], folder: Path) -> None:
+    from cbrcore.console import results_table
+
+    typer.echo(results_table(results))
+    typer.echo(f"\nrun folder: {folder}")
 
 
 def _say(message: str) -> None:

@@ -67,9 +67,8 @@ class RunFolder:
     @classmethod
     def resume(cls, path: Path) -> RunFolder:
         """An existing run's folder."""
+        stored_recipe(path)
         path = path.resolve()
-        if not (path / RECIPE_FILE).is_file():
-            raise RunFolderError(f"{path} holds no run (no {RECIPE_FILE})", hint="give the folder of a run")
         _refuse_live(path)
         return cls(path)
 
@@ -159,6 +158,14 @@ class TensorBoardLog:
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
+
+
+def stored_recipe(folder: Path) -> Path:
+    """The resolved recipe of a run; RunFolderError if the folder holds none."""
+    path = folder / RECIPE_FILE
+    if not path.is_file():
+        raise RunFolderError(f"{folder} holds no run (no {RECIPE_FILE})", hint="give the folder of a run")
+    return path
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -14,38 +14,62 @@ import torch
 from cbrcore.assemble import assemble
 from cbrcore.config import Recipe
 from cbrcore.console import reporter
-from cbrcore.errors import RunFailed, RunFolderError
+from cbrcore.errors import CbrError, RunFailed, RunFolderError
 from cbrcore.experiment import Experiment, versions
 from cbrcore.interrupt import graceful_interrupt
 from cbrcore.plugins import PluginReport
-from cbrcore.recipe import dump_recipe
-from cbrcore.records import LOG_FILE, RECIPE_FILE, RESULTS_FILE, VERSIONS_FILE, RunFolder, read_json
+from cbrcore.recipe import dump_recipe, load_recipe
+from cbrcore.records import (
+    LOG_FILE,
+    RECIPE_FILE,
+    RESULTS_FILE,
+    VERSIONS_FILE,
+    RunFolder,
+    read_json,
+    stored_recipe,
+)
 
 log = logging.getLogger(__name__)
 
 
-def run(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> dict[str, Any]:
-    """Train and evaluate in `folder`, continuing from its latest checkpoint; returns the results."""
+Finished = tuple[dict[str, Any], Path]
+"""(what results.json holds, the run's folder)"""
+
+
+def start(recipe: Recipe, plugins: PluginReport, out: Path | None, *, overwrite: bool = False) -> Finished:
+    """A new run in `out`, or in a new folder under runs/."""
+    return _run(recipe, plugins, RunFolder.create(recipe.name, out, overwrite=overwrite))
+
+
+def resume(recipe: Recipe, plugins: PluginReport, path: Path) -> Finished:
+    """Continue the run in `path` from its latest checkpoint."""
+    stored = load_recipe(stored_recipe(path), registry=plugins.registry)
+    _check_resumable(stored, recipe, path)
+    return _run(recipe, plugins, RunFolder.resume(path))
+
+
+def _run(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Finished:
     with _experiment(recipe, plugins, folder) as experiment:
         folder.write_text(RECIPE_FILE, dump_recipe(recipe))
         used = {i.name: f"{i.distribution} {i.version}" for i in plugins.plugins if i.status == "ok"}
         folder.write_json(VERSIONS_FILE, versions(experiment.parts.device, used))
-        return experiment.run()
+        return experiment.run(), folder.path
 
 
-def evaluate(recipe: Recipe, plugins: PluginReport, folder: RunFolder, splits: Sequence[str]) -> dict[str, Any]:
-    """Measure the run's latest checkpoint on `splits` (the recipe's, if empty) and update its results."""
+def evaluate(recipe: Recipe, plugins: PluginReport, path: Path, splits: Sequence[str]) -> dict[str, Any]:
+    """Measure the latest checkpoint of the run in `path` on `splits` (the recipe's, if empty); noted there too."""
+    folder = RunFolder.resume(path)
     with _experiment(recipe, plugins, folder) as experiment:
         progress = experiment.load_agent()
         results = experiment.results(progress, experiment.evaluate(splits or recipe.evaluation.splits))
-    path = folder.path / RESULTS_FILE
-    if path.exists():
-        results["evaluation"] = read_json(path)["evaluation"] | results["evaluation"]
-    folder.write_json(RESULTS_FILE, results)
-    return results
+        before = folder.path / RESULTS_FILE
+        if before.exists():
+            results["evaluation"] = read_json(before)["evaluation"] | results["evaluation"]
+        folder.write_json(RESULTS_FILE, results)
+        return results
 
 
-def check_resumable(stored: Recipe, given: Recipe, folder: Path) -> None:
+def _check_resumable(stored: Recipe, given: Recipe, folder: Path) -> None:
     """The recipe of a resumed run may differ from the stored one in its `run` section only (a longer budget).
 
     Raises:
@@ -70,14 +94,13 @@ def _experiment(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Ite
         with reporter() as shown, graceful_interrupt() as stop:
             parts = assemble(recipe, plugins.registry, recipe_dir=recipe.directory)
             yield Experiment(recipe, parts, folder, shown, stop)
-    except Exception as error:
-        if not hasattr(error, "exit_code"):
-            log.exception("the run failed")
-            raise RunFailed(
-                f"the run failed: {type(error).__name__}: {error}", hint=f"details: {folder.path / LOG_FILE}"
-            ) from error
+    except CbrError as error:
         log.error("%s", error)
         raise
+    except Exception as error:
+        log.exception("the run failed")
+        said = f"the run failed: {type(error).__name__}: {error}"
+        raise RunFailed(said, hint=f"details: {folder.path / LOG_FILE}") from error
     finally:
         if parts is not None:
             parts.environment.close()

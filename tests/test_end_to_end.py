@@ -176,3 +176,14 @@ def test_published_games_train_to_results_with_in_and_out(cbr, games_dir, tmp_pa
     assert results["evaluation"]["out"]["optimal_steps"] == pytest.approx(2.4)
     assert results["protocol"]["handicaps"]["commands"] == "full admissible list"
     assert all(len(found["games"]) == 5 for found in results["evaluation"].values())
+
+
+@pytest.mark.usefixtures("thirdparty")
+def test_a_third_partys_quantizer_and_agent_train_without_a_change_in_the_core(cbr, tmp_path):
+    parts = ["--set", "quantizer.use=acme_cbr/sign", "--set", "agent.use=acme_cbr/bag"]
+    done = cbr("run", SMOKE, *parts, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert any(row["loss_policy"] is not None for row in rows)
+    versions = json.loads((tmp_path / "run" / "versions.json").read_text())
+    assert versions["plugins"]["acme_cbr"].startswith("acme-cbr ")

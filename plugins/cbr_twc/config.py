@@ -1,0 +1,35 @@
+"""Settings of the TWC environment."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from cbrcore.config import ComponentConfig
+
+
+class TwcConfig(ComponentConfig):
+    """TextWorld Commonsense [P §6.1]: tidy up a house within 50 steps."""
+
+    source: Literal["published", "generate"] = "published"
+    """`published`: the 45 games of the benchmark, from `games_dir`. `generate`: games made on the spot, of the
+    same kind; figures from them do not compare with the paper's."""
+    games_dir: str | None = None
+    """The folder that holds easy/, medium/ and hard/, relative to the recipe; `~` and `$VARIABLE` are expanded.
+    Left out: the folder twc/ in the folder that the environment variable CBR_GAMES names."""
+    level: Literal["easy", "medium", "hard"] = "easy"
+    """Difficulty; one agent is trained per level."""
+    max_steps: Annotated[int, Field(ge=1)] = 50
+    """Commands per episode [P App. J]; then the episode is truncated."""
+    graph: Literal["evolve", "full"] = "evolve"
+    """State graph: `evolve` holds what the player has seen so far, `full` everything that is true (a handicap)."""
+    drop_commands: tuple[Literal["close", "drop", "examine", "look"], ...] = ()
+    """Commands left out of the admissible ones, by verb, e.g. [examine, look] (a handicap; the paper has none)."""
+    games_per_split: Annotated[int, Field(ge=1, le=1000)] = 5
+    """How many games to generate for each split; `source: generate` only."""
+    generation_seed: Annotated[int, Field(ge=0)] = 0
+    """The generated games depend on this seed alone, not on the run's; `source: generate` only."""
+    verify: Literal["never", "first", "always"] = "first"
+    """Commands are answered without running the game, about a hundred times faster. That the game gives the same
+    answers is checked in the `first` episode of each game, `always` (slow; for new games) or `never`."""

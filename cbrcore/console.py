@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from types import TracebackType
@@ -32,23 +33,27 @@ class PlainReporter:
         self._finish()
         self._title, self._total, self._done, self._note = title, total, done, ""
         self._shown = time.monotonic()
-        self._say()
+        self._show()
 
     def advance(self, note: str = "") -> None:
         self._done += 1
         self._note = note
         if time.monotonic() - self._shown >= SECONDS_BETWEEN_LINES:
-            self._say()
+            self._show()
+
+    def say(self, message: str) -> None:
+        """A line of its own, at once."""
+        sys.stderr.write(f"{message}\n")
+        sys.stderr.flush()
 
     def _finish(self) -> None:
         if self._title and self._done:
-            self._say()
+            self._show()
 
-    def _say(self) -> None:
+    def _show(self) -> None:
         self._shown = time.monotonic()
         note = f"  {self._note}" if self._note else ""
-        sys.stderr.write(f"{self._title}: {self._done}/{self._total}{note}\n")
-        sys.stderr.flush()
+        self.say(f"{self._title}: {self._done}/{self._total}{note}")
 
 
 class RichReporter:
@@ -82,6 +87,21 @@ class RichReporter:
 
     def advance(self, note: str = "") -> None:
         self._progress.update(self._task, advance=1, note=note)
+
+    def say(self, message: str) -> None:
+        self._progress.console.print(message, markup=False, highlight=False)
+
+
+class PluginLines(logging.Handler):
+    """Shows what plugins log while they work ("compiled 3/15"), so that a long step is not a silent one."""
+
+    def __init__(self, shown: PlainReporter | RichReporter) -> None:
+        super().__init__(logging.INFO)
+        self._shown = shown
+        self.addFilter(lambda record: record.name.startswith("cbr_"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._shown.say(record.getMessage())
 
 
 def reporter() -> PlainReporter | RichReporter:

@@ -46,8 +46,14 @@ class Experiment:
         return f"Experiment({self.recipe.name!r}, {self.folder!r})"
 
     def run(self) -> dict[str, Any]:
-        """Train to the end of the budget, then evaluate; returns what results.json holds."""
+        """Train to the end of the budget, then evaluate; returns what results.json holds.
+
+        Raises:
+            CbrError: a split has no games; found out before anything is trained.
+        """
         p = self.parts
+        for split in ("train", *self.recipe.evaluation.splits):
+            p.environment.games(split)
         trainer = Trainer(
             self.recipe, p.environment, p.reasoner, p.streams, p.clock, self.folder, self.reporter, self.stop
         )
@@ -140,7 +146,7 @@ class Experiment:
         environment = self.parts.environment
         return {
             "seed": self.recipe.seed,
-            "handicaps": dict(environment.handicaps),
+            "handicaps": {**environment.handicaps, **getattr(self.parts.reasoner.agent, "handicaps", {})},
             "retry_failed": self.recipe.memory.retry_failed if self.recipe.memory else None,
             "win_bonus": self.recipe.training.win_bonus,
             "evaluation_passes": self.recipe.evaluation.passes,

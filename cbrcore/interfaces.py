@@ -231,7 +231,11 @@ class PolicyOutput:
 
 @runtime_checkable
 class NeuralAgent(Trainable, Protocol):
-    """pi(a|s): the on-policy agent that is asked when nothing can be reused. It may have no parameters."""
+    """pi(a|s): the on-policy agent that is asked when nothing can be reused. It may have no parameters.
+
+    An agent that is told more than the bare text game tells (a hand-written knowledge graph ...) names it in
+    an attribute `handicaps`, as an environment does; it is copied into the results.
+    """
 
     def initial_state(self) -> AgentState:
         """The recurrent memory at the start of an episode."""

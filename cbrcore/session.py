@@ -13,7 +13,7 @@ import torch
 
 from cbrcore.assemble import assemble
 from cbrcore.config import Recipe
-from cbrcore.console import reporter
+from cbrcore.console import PluginLines, reporter
 from cbrcore.errors import CbrError, RunFailed, RunFolderError
 from cbrcore.experiment import Experiment, versions
 from cbrcore.interrupt import graceful_interrupt
@@ -88,10 +88,9 @@ def _check_resumable(stored: Recipe, given: Recipe, folder: Path) -> None:
 def _experiment(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Iterator[Experiment]:
     """Build everything, and close it whatever happens. An unexpected error is logged whole and named."""
     _single_thread()
-    logging.getLogger("cbrcore").setLevel(logging.INFO)
     parts = None
     try:
-        with reporter() as shown, graceful_interrupt() as stop:
+        with reporter() as shown, _logging(PluginLines(shown)), graceful_interrupt() as stop:
             parts = assemble(recipe, plugins.registry, recipe_dir=recipe.directory)
             yield Experiment(recipe, parts, folder, shown, stop)
     except CbrError as error:
@@ -105,6 +104,20 @@ def _experiment(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Ite
         if parts is not None:
             parts.environment.close()
         folder.close()
+
+
+@contextlib.contextmanager
+def _logging(lines: logging.Handler) -> Iterator[None]:
+    """Everything from INFO on goes to the run's log, what plugins say to the terminal as well."""
+    root = logging.getLogger()
+    level = root.level
+    root.setLevel(logging.INFO)
+    root.addHandler(lines)
+    try:
+        yield
+    finally:
+        root.removeHandler(lines)
+        root.setLevel(level)
 
 
 def _single_thread() -> None:

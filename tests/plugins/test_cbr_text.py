@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from cbr_nn.words import sentences, words
 from cbr_text.agent import TextAgent
 from cbr_text.config import TextConfig
-from cbr_text.words import sentences, words
 from cbr_text_encoders.config import UntrainedConfig
 from cbr_text_encoders.untrained import UntrainedEncoder
 from cbrcore import Build, CbrError

@@ -1,0 +1,1 @@
+"""Torch layers that several agents share. A library: it registers nothing and has no entry point."""

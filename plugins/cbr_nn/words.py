@@ -1,0 +1,25 @@
+"""Texts as words and as sentences."""
+
+from __future__ import annotations
+
+import re
+
+from cbr_nn.config import Unit
+
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?|[^\w\s]")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words and punctuation marks in order; a single "." for a text without any."""
+    return _WORD.findall(text.lower()) or ["."]
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences and lines of a text, each once, in order; [""] for an empty text."""
+    return list(dict.fromkeys(piece for piece in _SENTENCE_END.split(text.strip()) if piece)) or [""]
+
+
+def pieces(text: str, unit: Unit) -> list[str]:
+    """What a reader reads in one go."""
+    return [text] if unit == "observation" else sentences(text)

@@ -1,0 +1,19 @@
+"""Settings of TPC."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from cbr_commonsense.config import CommonsenseConfig
+from cbr_nn.config import ReadingConfig
+
+
+class TpcConfig(ReadingConfig):
+    """Text + Commonsense [P §6.1]."""
+
+    hint_commands: Annotated[int, Field(ge=0)] = 3
+    """How many of the latest commands that scored guide the reading of the graph."""
+    commonsense: CommonsenseConfig
+    """Where the commonsense graph comes from."""

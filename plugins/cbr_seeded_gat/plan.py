@@ -22,6 +22,7 @@ from torch import Tensor
 
 from cbr_seeded_gat.adjacency import Ints, Relations
 from cbr_seeded_gat.groups import Pair, SeedGroups
+from cbr_seeded_gat.nodes import SeededNodes, Union, ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,121 +82,58 @@ def make_plan(pairs: Sequence[Pair], layers: int, device: str = "cpu") -> Plan:
         CbrError: a graph has a triple whose node it lacks.
     """
     groups = SeedGroups.of(pairs, layers)
-    union = _Union(groups)
-    seeded = _SeededNodes(groups, union, radius=(layers - 1) // 2)
-    names, plain_row = union.names_of(np.union1d(seeded.node, seeded.edge_node))
-    summed = _ints(groups.context_seeds).reshape(-1, 2)
+    planner = _Planner(groups, layers, device)
+    summed = ints(groups.context_seeds).reshape(-1, 2)
+    return Plan(
+        names=planner.names,
+        entities=planner.entities(),
+        layers=[planner.layer(number) for number in range(1, layers + 1)],
+        relations=planner.union.relations,
+        seed_rows=planner.put(summed[:, 1]),
+        seed_contexts=planner.put(summed[:, 0]),
+        contexts=max(groups.wanted, default=-1) + 1,
+        wanted=planner.put(ints(groups.wanted)),
+    )
 
-    def put(array: Ints) -> Tensor:
-        return torch.from_numpy(array).to(device)
 
-    def layer(number: int) -> LayerPlan:
-        previous, rows, following = (
-            seeded.within(min(k - 1, layers - k)) for k in (number - 1, number, number + 1)
-        )
+class _Planner:
+    """What the layers of one plan have in common: the seeded nodes by distance, and the plain nodes by name."""
+
+    def __init__(self, groups: SeedGroups, layers: int, device: str) -> None:
+        self.union = Union(groups)
+        self._sizes = ints(groups.group_size)
+        self._seeded = SeededNodes(groups, self.union, radius=(layers - 1) // 2)
+        self._layers = layers
+        self._device = device
+        looked_at = np.union1d(self._seeded.node, self._seeded.edge_node)
+        self.names, self._plain_row = self.union.names_of(looked_at)
+
+    def put(self, array: Ints) -> Tensor:
+        return torch.from_numpy(array).to(self._device)
+
+    def entities(self) -> Tensor:
+        """[s] |V_a| of each seed."""
+        return self.put(self._sizes[self._seeded.group[: self._seeded.within(0)]])
+
+    def layer(self, number: int) -> LayerPlan:
+        """The indices of layer `number`, counted from 1."""
+        seeded, plain = self._seeded, len(self.names)
+        previous, rows, following = map(self._computed, (number - 1, number, number + 1))
         reached = max(rows, following)
+        table_row = np.append(np.arange(previous) + plain, self._plain_row[seeded.node[previous:]])
         edges = int(np.searchsorted(seeded.edge_receiver, reached))
         row, node = seeded.edge_row[:edges], seeded.edge_node[:edges]
         return LayerPlan(
             rows=rows,
             next_rows=following,
-            receivers=put(
-                np.append(np.arange(previous) + len(names), plain_row[seeded.node[previous:]])[:reached]
-            ),
-            edge_receiver=put(seeded.edge_receiver[:edges]),
-            edge_source=put(np.where((row >= 0) & (row < previous), row + len(names), plain_row[node])),
-            edge_beta=put(np.where((row >= 0) & (row < rows), row, rows)),
-            edge_relations=put(union.edge_relations[seeded.edge[:edges]]),
+            receivers=self.put(table_row[:reached]),
+            edge_receiver=self.put(seeded.edge_receiver[:edges]),
+            edge_source=self.put(np.where((row >= 0) & (row < previous), row + plain, self._plain_row[node])),
+            edge_beta=self.put(np.where((row >= 0) & (row < rows), row, rows)),
+            edge_relations=self.put(self.union.edge_relations[seeded.edge[:edges]]),
             message_edges=int(np.searchsorted(seeded.edge_receiver, rows)),
         )
 
-    return Plan(
-        names=names,
-        entities=put(_ints(groups.group_size)[seeded.group[: seeded.within(0)]]),
-        layers=[layer(number) for number in range(1, layers + 1)],
-        relations=union.relations,
-        seed_rows=put(summed[:, 1]),
-        seed_contexts=put(summed[:, 0]),
-        contexts=max(groups.wanted, default=-1) + 1,
-        wanted=put(_ints(groups.wanted)),
-    )
-
-
-class _Union:
-    """The edges of the disjoint union: those of node v are ``first[v] : first[v + 1]``."""
-
-    def __init__(self, groups: SeedGroups) -> None:
-        index: dict[Relations, int] = {}
-        starts = np.cumsum([0, *(len(graph.neighbours) for graph in groups.graphs)])
-        self._names = [name for graph in groups.graphs for name in graph.names]
-        self.first = _join([graph.first[:-1] + start for graph, start in zip(groups.graphs, starts, strict=False)])
-        self.first = np.append(self.first, starts[-1])
-        self.neighbours = _join(
-            [graph.neighbours + start for graph, start in zip(groups.graphs, groups.offset, strict=False)]
-        )
-        self.edge_relations = _join(
-            [
-                _ints([index.setdefault(names, len(index)) for names in graph.relations])[graph.edge_relations]
-                for graph in groups.graphs
-            ]
-        )
-        self.relations = list(index)
-
-    def edges_of(self, nodes: Ints) -> tuple[Ints, Ints]:
-        """All edges that lead to `nodes`: [e] position in `nodes`, ascending, and [e] number of the edge."""
-        degree = self.first[nodes + 1] - self.first[nodes]
-        receiver = np.repeat(np.arange(len(nodes)), degree)
-        rank = np.arange(len(receiver)) - np.repeat(np.cumsum(degree) - degree, degree)
-        return receiver, rank + self.first[nodes][receiver]
-
-    def names_of(self, nodes: Ints) -> tuple[list[str], Ints]:
-        """The distinct names of `nodes`, and for every node of the union its row among them (-1: not asked)."""
-        rows: dict[str, int] = {}
-        row_of_node = np.full(len(self._names), -1, dtype=np.int64)
-        row_of_node[nodes] = [rows.setdefault(self._names[node], len(rows)) for node in nodes.tolist()]
-        return list(rows), row_of_node
-
-
-class _SeededNodes:
-    """(group, node) for the nodes within `radius` hops of a group's seeds, nearest first, and their edges.
-
-    Attributes:
-        group, node: [s] which group; which node of the union.
-        edge_receiver, edge, edge_node: [e] seeded node that an edge leads to, ascending; the edge; its other node.
-        edge_row: [e] which seeded node of the same group that other node is; -1 if it is none.
-    """
-
-    def __init__(self, groups: SeedGroups, union: _Union, radius: int) -> None:
-        offset, graph = _ints(groups.offset), _ints(groups.group_graph)
-        spans = np.cumsum(np.append(0, np.diff(offset)[graph]))  # a slot for every (group, node of its graph)
-        self._shift = spans[:-1] - offset[graph]
-        self._row_of_slot = np.full(spans[-1], -1, dtype=np.int64)
-        self.group, self.node = _ints(groups.seeds).reshape(-1, 2).T
-        self._ends = [0]
-        for _ in range(radius):
-            self._number()
-            receiver, edge = union.edges_of(self.node)
-            group, node = self.group[receiver], union.neighbours[edge]
-            slots, where = np.unique(self._shift[group] + node, return_index=True)
-            where = where[self._row_of_slot[slots] < 0]
-            self.group, self.node = np.append(self.group, group[where]), np.append(self.node, node[where])
-        self._number()
-        self.edge_receiver, self.edge = union.edges_of(self.node)
-        self.edge_node = union.neighbours[self.edge]
-        self.edge_row = self._row_of_slot[self._shift[self.group[self.edge_receiver]] + self.edge_node]
-
-    def within(self, hops: int) -> int:
-        """How many seeded nodes are at most `hops` away from their seeds; none for a negative number."""
-        return self._ends[hops + 1]
-
-    def _number(self) -> None:
-        self._row_of_slot[self._shift[self.group] + self.node] = np.arange(len(self.node))
-        self._ends.append(len(self.node))
-
-
-def _ints(values: Sequence[int] | Sequence[tuple[int, int]]) -> Ints:
-    return np.array(values, dtype=np.int64)
-
-
-def _join(arrays: list[Ints]) -> Ints:
-    return np.concatenate([np.empty(0, dtype=np.int64), *arrays])
+    def _computed(self, number: int) -> int:
+        """How many seeded nodes layer `number` computes; 0 before the first and after the last layer."""
+        return self._seeded.within(min(number - 1, self._layers - number))

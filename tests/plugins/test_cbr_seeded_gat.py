@@ -25,7 +25,8 @@ from cbr_seeded_gat.plan import make_plan
 from cbr_text_encoders.config import UntrainedConfig
 from cbr_text_encoders.untrained import UntrainedEncoder
 from cbrcore.errors import CbrError
-from cbrcore.interfaces import Build, ContextEncoder
+from cbrcore.interfaces import Build
+from cbrcore.testing import ContextEncoderSuite
 from cbrcore.types import EntityTuple, Observation, StateGraph
 
 torch.set_num_threads(1)
@@ -54,6 +55,11 @@ def encoder(**settings: Any) -> SeededGat:
         for parameter in module.parameters():  # no parameter at an initial zero
             parameter.add_(0.02 * torch.randn_like(parameter))
     return module
+
+
+class TestContract(ContextEncoderSuite):
+    def make(self, build: Build) -> SeededGat:
+        return SeededGat(SeededGatConfig(), build)
 
 
 # --- by hand ------------------------------------------------------------------------------------------------
@@ -416,9 +422,8 @@ def test_text_encoder_is_required() -> None:
         SeededGat(SeededGatConfig(), Build())
 
 
-def test_contract_and_situation() -> None:
+def test_situation_is_the_state_graph() -> None:
     module = encoder()
-    assert isinstance(module, ContextEncoder)
     observation = Observation("", "", "", (), KITCHEN)
     assert module.situation(observation, [observation]) is KITCHEN
     assert "dim=24" in repr(module)

@@ -27,7 +27,8 @@ from cbr_text_encoders.text import canonical
 from cbr_text_encoders.transformer import TransformerEncoder
 from cbr_text_encoders.untrained import UntrainedEncoder
 from cbrcore.errors import ModelError
-from cbrcore.interfaces import Build, TextEncoder
+from cbrcore.interfaces import Build
+from cbrcore.testing import TextEncoderSuite
 
 torch.set_num_threads(1)
 
@@ -69,6 +70,16 @@ def minilm(minilm_build: Build) -> TransformerEncoder:
     return TransformerEncoder(TransformerConfig(), minilm_build)
 
 
+class TestTransformerContract(TextEncoderSuite):
+    def make(self, build: Build) -> TransformerEncoder:
+        return TransformerEncoder(TransformerConfig(), build)
+
+
+class TestUntrainedContract(TextEncoderSuite):
+    def make(self, build: Build) -> UntrainedEncoder:
+        return UntrainedEncoder(UntrainedConfig(), build)
+
+
 # --- the packaged model -------------------------------------------------------------------------------------
 
 
@@ -78,7 +89,6 @@ def test_packaged_model_knows_what_belongs_together(minilm: TransformerEncoder) 
     assert vectors.dtype == torch.float32
     shirt, basket, glass = torch.nn.functional.normalize(vectors, dim=1)
     assert shirt @ basket > shirt @ glass
-    assert isinstance(minilm, TextEncoder)
 
 
 def test_vector_is_bit_identical_alone_in_company_and_from_the_cache(
@@ -174,6 +184,19 @@ def test_unreachable_model_shows_the_ways_out(tmp_path: Path, model: str) -> Non
     assert "model.safetensors" in message
 
 
+def test_model_in_the_hub_cache_needs_no_network(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = tmp_path / "hub" / "models--some-lab--tiny"
+    shutil.copytree(tiny_model, stored / "snapshots" / ("0" * 40))
+    (stored / "refs").mkdir()
+    (stored / "refs" / "main").write_text("0" * 40)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    encoder = transformer(tmp_path, model="some-lab/tiny")
+    assert encoder.identity == tiny(tiny_model, tmp_path).identity
+    assert encoder.encode(["lamp"]).shape == (1, 16)
+
+
 def test_identity_follows_every_file_that_decides_the_vectors(tiny_model: Path, tmp_path: Path) -> None:
     before = tiny(tiny_model, tmp_path).identity
     changed = set()
@@ -232,6 +255,21 @@ def test_canonical_is_stable_and_has_a_utf8_form(text: str) -> None:
     once = canonical(text)
     once.encode()
     assert canonical(once) == once
+
+
+def test_processes_forked_after_the_tokeniser_ran_can_encode(
+    tiny_model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    encoder = tiny(tiny_model, tmp_path)
+    encoder.encode(["lamp"])
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=encoder.encode, args=([f"key {i}"],)) for i in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0] * 4
+    assert capfd.readouterr().err == ""
 
 
 def test_nothing_to_encode(tiny_model: Path, tmp_path: Path) -> None:

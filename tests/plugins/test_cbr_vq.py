@@ -80,6 +80,50 @@ def test_memory_side_is_a_constant_and_pairs_train_both_sides():
     assert right.grad.abs().sum() > 0
 
 
+def literal_outputs(vq: VectorQuantizer, contexts: Tensor) -> Tensor:
+    """o_j = onehot(z^j) + p_j - stopgrad(p_j) [n, D, K], term by term."""
+    parts = torch.nn.functional.normalize(contexts.view(len(contexts), -1, 1, vq.width), dim=-1) * vq.width**0.5
+    distances = (parts - vq.entries).square().sum(dim=-1)
+    p = torch.softmax(-distances / vq.config.temperature, dim=-1)
+    return torch.nn.functional.one_hot(distances.argmin(dim=-1), vq.config.codes) + p - p.detach()
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 5.0])
+def test_pair_similarity_and_its_gradients_are_those_of_the_printed_formula(temperature):
+    vq = quantizer(dim=12, parts=4, codes=8, temperature=temperature)
+    left, right = (torch.randn(9, 12, generator=generator(seed)).requires_grad_() for seed in (2, 3))
+    found = vq.pair_similarity(left, right)
+    expected = (literal_outputs(vq, left) * literal_outputs(vq, right)).sum(dim=-1).mean(dim=-1)
+    torch.testing.assert_close(found, expected)
+    leaves, weights = (left, right, vq.entries), torch.linspace(1, 2, 9)
+    mine, theirs = (torch.autograd.grad((value * weights).sum(), leaves) for value in (found, expected))
+    for one, other in zip(mine, theirs, strict=True):
+        assert one.abs().max() > 0
+        torch.testing.assert_close(one, other)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 2**31), st.integers(1, 20), st.sampled_from([1, 3, 6, 12]))
+def test_the_three_similarities_are_the_same_number(seed, count, parts):
+    """Exactly, so that a case found above tau is above tau wherever it is asked again."""
+    vq = quantizer(dim=12, parts=parts, codes=3)
+    left, right = torch.randn(2, count, 12, generator=generator(seed))
+    keys, other = vq.keys(left), vq.keys(right)
+    share = (keys == other).float().sum(dim=1) / parts
+    index = vq.index()
+    index.add(other)
+    assert torch.equal(index.similarities(keys).diagonal(), share)
+    assert torch.equal(vq.similarity(left, other), share)
+    assert torch.equal(vq.pair_similarity(left, right), share)
+
+
+def test_the_scale_of_a_context_does_not_matter():
+    vq = quantizer(dim=12, parts=4, codes=8)
+    contexts = torch.randn(20, 12)
+    assert torch.equal(vq.keys(contexts), vq.keys(1000 * contexts))
+    torch.testing.assert_close(vq.regularizer(contexts), vq.regularizer(1000 * contexts))
+
+
 def test_gradient_descent_on_the_similarity_moves_codes_together():
     torch.manual_seed(1)
     vq = quantizer(dim=16, codes=4, parts=4)
@@ -110,16 +154,19 @@ def test_parts_must_divide_the_width():
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_contexts_that_are_not_finite_are_refused_and_do_no_harm(bad):
     vq = quantizer()
-    contexts = torch.tensor([[1.0, bad, 0.0, 1.0]])
+    contexts = torch.tensor([[1.0, 2.0, 0.0, 1.0], [1.0, bad, 0.0, 1.0]])
+    before = {name: value.clone() for name, value in vq.state_dict().items()}
     for use in (
         lambda: vq.keys(contexts),
         lambda: vq.fit(contexts, generator()),
-        lambda: vq.pair_similarity(contexts, contexts),
+        lambda: vq.similarity(contexts, torch.zeros(2, 2, dtype=torch.uint8)),
+        lambda: vq.pair_similarity(torch.ones(2, 4), contexts),
+        lambda: vq.regularizer(contexts),
         lambda: vq.maintain(contexts, generator()),
     ):
         with pytest.raises(RunFailed, match="not finite"):
             use()
-    assert torch.isfinite(vq.entries).all()
+    assert all(torch.equal(value, before[name]) for name, value in vq.state_dict().items())
 
 
 def test_a_zero_context_is_finite():
@@ -186,6 +233,36 @@ def test_a_dead_entry_stays_where_every_sample_is_well_represented():
     assert torch.equal(vq.keys(contexts[:2]), codes)
 
 
+def test_a_revived_entry_stays_near_the_data_and_in_use_while_training_goes_on():
+    """Nothing that remembers the dead entry (the optimiser's moments) may carry it off again."""
+    vq = quantizer(dim=8, parts=2, codes=4, revive_after=5)
+    with torch.no_grad():
+        vq.entries[1, 3] = 1000.0
+    optimizer = torch.optim.Adam(vq.parameters(), lr=1e-3)
+    hits = []
+    for step in range(16):
+        contexts = torch.randn(64, 8, generator=generator(step))
+        optimizer.zero_grad()
+        vq.regularizer(contexts).backward()
+        optimizer.step()
+        vq.maintain(contexts, generator())
+        hits.append(int((vq.keys(contexts)[:, 1] == 3).sum()))
+    assert hits[:4] == [0] * 4
+    assert min(hits[4:]) > 0
+    assert vq.entries[1, 3].norm().item() == pytest.approx(2, rel=0.2)  # parts have the length sqrt 4
+
+
+def test_constant_contexts_use_one_code_and_change_nothing():
+    vq = quantizer(dim=8, codes=4, revive_after=3)
+    contexts = torch.randn(1, 8).repeat(5, 1)
+    vq.fit(contexts, generator())
+    before = vq.entries.detach().clone()
+    for _ in range(20):
+        vq.maintain(contexts, generator())
+    assert vq.metrics() == pytest.approx({"code_usage": 1 / 4, "code_perplexity": 1})
+    assert torch.equal(vq.entries, before)
+
+
 def test_revival_can_be_turned_off_and_reading_never_revives():
     vq, contexts = with_a_dead_entry()
     for _ in range(10):
@@ -211,6 +288,20 @@ def test_usage_and_perplexity_by_hand_and_independent_of_the_batch_size():
     assert single.metrics() == pytest.approx(expected)
 
 
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 30))
+def test_figures_do_not_depend_on_how_contexts_come_in_batches(sizes, window):
+    contexts = torch.randn(sum(sizes), 4, generator=generator(len(sizes)))
+    batched, single = quantizer(window=window), quantizer(window=window)
+    for batch in contexts.split(sizes):
+        batched.maintain(batch, generator())
+    for row in contexts:
+        single.maintain(row[None], generator())
+    assert batched.metrics() == single.metrics()
+    latest = single.keys(contexts)[-window:]  # each context counts once
+    assert batched.metrics()["code_usage"] == sum(len(codes.unique()) for codes in latest.T) / 4
+
+
 def test_figures_count_the_recent_contexts_only():
     vq = quantizer(window=4)
     with torch.no_grad():
@@ -220,20 +311,38 @@ def test_figures_count_the_recent_contexts_only():
     assert vq.metrics()["code_usage"] == 0.5
 
 
-def test_upkeep_survives_a_checkpoint():
-    vq, contexts = with_a_dead_entry()
-    vq.maintain(contexts, generator())
-    other, _ = with_a_dead_entry()
-    other.load_state_dict(vq.state_dict())
-    assert other.metrics() == vq.metrics()
-    assert torch.equal(other.idle, vq.idle)
+def test_training_goes_on_from_a_checkpoint_as_if_never_interrupted():
+    def train(vq: VectorQuantizer, steps: range) -> None:
+        for step in steps:
+            contexts = torch.randn(3, 8, generator=generator(step))
+            (slope,) = torch.autograd.grad(vq.regularizer(contexts), [vq.entries])
+            with torch.no_grad():
+                vq.entries -= 0.1 * slope
+            vq.maintain(contexts, generator(step))
+
+    straight, interrupted, resumed = (quantizer(dim=8, codes=8, revive_after=3, window=20) for _ in range(3))
+    resumed.fit(torch.randn(50, 8), generator())
+    train(straight, range(20))
+    train(interrupted, range(9))
+    resumed.load_state_dict(interrupted.state_dict())
+    train(resumed, range(9, 20))
+    expected = straight.state_dict()
+    assert all(torch.equal(value, expected[name]) for name, value in resumed.state_dict().items())
+    assert resumed.metrics() == straight.metrics()
 
 
 def test_nothing_happens_for_an_empty_batch():
     vq = quantizer()
-    vq.maintain(torch.zeros(0, 4), generator())
-    assert int(vq.seen) == 0
-    assert float(vq.regularizer(torch.zeros(0, 4))) == 0
+    before = {name: value.clone() for name, value in vq.state_dict().items()}
+    empty = torch.zeros(0, 4, requires_grad=True)
+    vq.maintain(empty, generator())
+    vq.fit(empty, generator())
+    loss = vq.regularizer(empty) + vq.pair_similarity(empty, empty).sum()
+    loss = loss + vq.similarity(empty, vq.keys(empty)).sum()
+    loss.backward()
+    assert loss.item() == 0
+    assert vq.keys(empty).shape == (0, 2)
+    assert all(torch.equal(value, before[name]) for name, value in vq.state_dict().items())
 
 
 # -- the index -------------------------------------------------------------------------------------------------
@@ -268,15 +377,24 @@ def test_index_equals_counting_by_hand(queries, batches, parts, random):
     torch.testing.assert_close(found, expected)
 
 
-def test_large_memories_are_compared_part_by_part_to_the_same_result():
-    draws = generator()
-    keys = torch.randint(32, (3000, 32), generator=draws).to(torch.uint8)
-    index = CodeIndex(32, "cpu")
+@pytest.mark.parametrize(("count", "parts"), [(40_000, 4), (50, 300), (3000, 32)])
+def test_many_keys_and_many_parts(count, parts):
+    """More keys than are compared at a time; more equal codes than a byte counts."""
+    keys = torch.randint(4, (count, parts), generator=generator()).to(torch.uint8)
+    index = CodeIndex(parts, "cpu")
     index.add(keys)
-    queries = keys[::300].clone()
+    queries = keys[:: count // 5]
     found = index.similarities(queries)
-    assert torch.equal(found, (queries[:, None] == keys[None]).float().mean(dim=-1))
-    assert found.argmax(dim=1).tolist() == list(range(0, 3000, 300))
+    expected = torch.stack([(query == keys).float().sum(dim=-1) / parts for query in queries])
+    assert torch.equal(found, expected)
+    assert torch.equal(found.amax(dim=1), torch.ones(len(queries)))
+
+
+def test_the_keys_of_an_index_are_a_copy():
+    index = CodeIndex(2, "cpu")
+    index.add(torch.tensor([[1, 2]], dtype=torch.uint8))
+    index.keys().zero_()
+    assert index.keys().tolist() == [[1, 2]]
 
 
 def test_default_threshold_needs_23_of_32_equal_codes():

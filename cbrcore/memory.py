@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 CASES_FILE = "cases.jsonl"
 KEYS_FILE = "keys.safetensors"
+FACTS = "case_memory"
 
 
 class CaseMemory:
@@ -128,8 +129,8 @@ class CaseMemory:
         lines = [json.dumps(asdict(case), ensure_ascii=False) for case in self.cases]
         (folder / CASES_FILE).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         tensors = {"keys": self.index.keys().cpu().contiguous()} if self.cases else {}
-        facts = {"identity": self.identity, "next_id": str(self._next_id)}
-        save_file(tensors, folder / KEYS_FILE, metadata=facts)
+        facts = json.dumps({"identity": self.identity, "next_id": self._next_id})
+        save_file(tensors, folder / KEYS_FILE, metadata={FACTS: facts})  # one entry: their order is not fixed
 
     def load(self, folder: Path) -> None:
         """Replace the contents by what `save` wrote.
@@ -149,7 +150,7 @@ class CaseMemory:
             self.index.add(keys)
         self.cases = cases
         self._rows = {(_bytes(key), case.template): case for key, case in zip(keys, cases, strict=True)}
-        self._next_id = int(facts["next_id"])
+        self._next_id = facts["next_id"]
 
 
 def preference(case: Case) -> tuple[int, int, int]:
@@ -161,14 +162,14 @@ def _bytes(key: Tensor) -> bytes:
     return key.detach().cpu().contiguous().numpy().tobytes()
 
 
-def _read(folder: Path) -> tuple[list[Case], Any, dict[str, str]]:
+def _read(folder: Path) -> tuple[list[Case], Any, dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
     try:
         lines = (folder / CASES_FILE).read_text(encoding="utf-8").splitlines()
         cases = [_case(json.loads(line)) for line in lines]
         with safe_open(str(folder / KEYS_FILE), framework="pt") as file:
-            facts = dict(file.metadata() or {})
+            facts = json.loads((file.metadata() or {})[FACTS])
             keys: Any = file.get_tensor("keys") if cases else ()
         if len(keys) != len(cases) or not {"identity", "next_id"} <= facts.keys():
             raise ValueError(f"{len(cases)} cases but {len(keys)} keys")

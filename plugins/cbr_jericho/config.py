@@ -1,0 +1,52 @@
+"""Settings of the Jericho environment."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from cbrcore.config import ComponentConfig
+
+LARGEST_SEED = 2**31 - 1
+
+
+class JerichoConfig(ComponentConfig):
+    """One game of Jericho [P §6.2]: collect points within 100 steps."""
+
+    game: Annotated[str, Field(min_length=1)] = "zork1"
+    """The game: a title that Jericho supports (`cbr games list`), or `generated` for a small treasure hunt that is
+    made on the spot and needs no story file; figures from it compare with nothing in the paper."""
+    rom_dir: str | None = None
+    """The folder that holds the story files, relative to the recipe; `~` and `$VARIABLE` are expanded. Left out:
+    the folder jericho/ in the folder that the environment variable CBR_GAMES names, then your own games folder."""
+    seed: Literal["walkthrough", "run"] | Annotated[int, Field(ge=1, le=LARGEST_SEED)] = "walkthrough"
+    """Chance inside the game. `walkthrough`: the seed for which the published walkthrough works, in every run, as
+    the baselines do (a handicap). `run`: drawn from the run's seed. A number: that one. It is the same in every
+    episode."""
+    max_steps: Annotated[int, Field(ge=1)] = 100
+    """Commands per episode [P App. J]; then the episode is truncated."""
+    graph: Literal["tree", "text"] = "tree"
+    """State graph. `tree`: exact, from the game's own object tree (a handicap). `text`: what rules over a
+    dependency parse find in the texts; needs a spaCy model."""
+    tagger: Literal["dictionary", "spacy"] = "dictionary"
+    """Which words of the texts are tried as objects: those that the game's dictionary marks as nouns or
+    adjectives, or those that a spaCy model tags so (what Jericho does by itself; needs the model)."""
+    step_timeout_s: Annotated[float, Field(gt=0)] = 10.0
+    """A command that takes longer ends the episode as `engine_error`."""
+    valid_timeout_s: Annotated[float, Field(gt=0)] = 120.0
+    """A search for valid actions that takes longer is given up: look, inventory and the compass are offered."""
+    max_faults: Annotated[int, Field(ge=1)] = 5
+    """So many episodes in a row ended by the engine, or searches in a row given up, stop the run."""
+    cache: bool = True
+    """Keep valid actions on disk, for all runs, seeds and agents."""
+    cache_key: Literal["state", "world"] = "state"
+    """When the cache answers. `state`: in exactly the same state of the game; what is offered does not depend on
+    the cache. `world`: where the same things are in the same places; much more often, but timers and chance are
+    overlooked, so that now and then a valid action is missing, and results depend on what is in the cache."""
+    allow_unknown_rom: bool = False
+    """Accept a story file that Jericho does not know, as a path in `game`. There are no scores and no valid
+    actions then: the fallback commands are offered."""
+    deny: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Commands that are neither offered nor carried out, besides those that speak to the interpreter (save, quit,
+    undo ...): a verb, or the beginning of a command."""

@@ -1,0 +1,164 @@
+"""Answers requests about one story: plays, looks around, searches. Runs in the worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+
+from cbr_jericho.cache import ActionCache
+from cbr_jericho.commands import asks_to_leave
+from cbr_jericho.engine import JERICHO_VERSION, Engine
+from cbr_jericho.fingerprint import Keys, Seen, StateKeys, WorldKeys
+from cbr_jericho.protocol import Message
+from cbr_jericho.search import ActionSearch, Found
+from cbr_jericho.surroundings import Surroundings
+
+NOTHING = Found({})
+"""Nothing is known."""
+
+NO_COMMANDS = Found({}, ())
+"""The game takes no command now."""
+
+
+class Desk:
+    """One story and the state of its play.
+
+    A reply about a state holds `feedback`, `score` and `ending`; while the game goes on also `look`, `inventory`,
+    `room`, `triples`, `nodes` and `aliases` (see `surroundings.Facts` and `search.Found`), and `actions`: pairs of
+    template and entities, or None where they are not known.
+
+    Args:
+        request: the story, how to search it, where the cache is (`client.Worker` writes it).
+        announce: sends a message before the reply.
+    """
+
+    def __init__(self, request: Message, announce: Callable[[Message], None]) -> None:
+        self.engine = Engine(Path(request["path"]), request["seed"])
+        self.search = ActionSearch(self.engine, request["templates"], request["tagger"])
+        self.surroundings = Surroundings(self.engine)
+        exact = request["cache_key"] == "state"
+        self.keys: Keys = StateKeys() if exact else WorldKeys(self.engine, self.search.tagger)
+        tagger = self.search.tagger.identity
+        identity = f"{self.engine.md5} jericho-{JERICHO_VERSION} {tagger} {request['cache_key']}"
+        self.cache = ActionCache(Path(request["cache"]), identity) if request["cache"] else None
+        self.seconds: dict[str, float] = {}
+        self.counts = {"observations": 0, "cached": 0, "searched": 0}
+        self._given_up = {bytes.fromhex(key) for key in request["given_up"]}
+        self._announce = announce
+
+    def __repr__(self) -> str:
+        return f"Desk({self.engine!r})"
+
+    def facts(self, request: Message) -> Message:
+        """What does not change during a game."""
+        engine, search = self.engine, self.search
+        walkthrough = engine.get_walkthrough() if engine.bindings else []
+        supported = bool(engine.is_fully_supported)
+        return {
+            "md5": engine.md5,
+            "jericho": JERICHO_VERSION,
+            "seed": int(engine._seed),
+            "max_score": engine.get_max_score() if supported else None,
+            "initial_score": engine.get_score() if supported else None,
+            "walkthrough": walkthrough,
+            "templates": len(engine.act_gen.templates) if engine.act_gen else 0,
+            "tagger": search.tagger.identity,
+        }
+
+    def reset(self, request: Message) -> Message:
+        """Start anew."""
+        opening, _ = self.engine.reset()
+        return self._observe(opening, request["effort"])
+
+    def step(self, request: Message) -> Message:
+        """Execute a command; a single key, where the game waits for one, unless a known command is replayed."""
+        command = request["command"]
+        if self.engine.awaits_key and not request["known"]:
+            command = command[:1]
+        with self._timed("engine"):
+            answer = self.engine.step(command)[0]
+            if asks_to_leave(answer):
+                answer = f"{answer.rstrip()} no\n{self.engine.step('no')[0]}"
+        return self._observe(answer, request["effort"])
+
+    def resume(self, request: Message) -> Message:
+        """Go on from a state that another worker had; the search in it is not tried again."""
+        self._given_up.add(bytes.fromhex(request["key"]))
+        self.engine.reset()
+        self.engine.set_state(self.engine.unpack(request["state"]))
+        return self._observe("", "actions")
+
+    def gains(self, request: Message) -> Message:
+        """What each of the commands would add to the score in the present state."""
+        state, score = self.engine.get_state(), self.engine.get_score()
+        gains = []
+        for command in request["commands"]:
+            self.engine.step(command)
+            gains.append(self.engine.get_score() - score)
+            self.engine.set_state(state)
+        return {"gains": gains}
+
+    def figures(self, request: Message) -> Message:
+        """Counts, and seconds per part, since the start."""
+        return {"counts": self.counts, "seconds": self.seconds}
+
+    def _observe(self, answer: str, effort: str) -> Message:
+        """The present state.
+
+        Args:
+            effort: "actions" searches for the valid actions if they are not in the cache; "things" only for what
+                is in sight; "nothing" for neither.
+        """
+        engine = self.engine
+        self.counts["observations"] += 1
+        reply = {"feedback": answer.strip(), "score": engine.get_score(), "ending": engine.ending()}
+        if reply["ending"] is not None:
+            return reply
+        state = engine.get_state()
+        seen, found = Seen(state, "", "", state), NO_COMMANDS
+        if not engine.awaits_key:
+            with self._timed("texts"):
+                look, after_look = engine.peek("look", state)
+                seen = Seen(state, look, engine.peek("inventory", state)[0], after_look)
+            found = self._find(seen, effort, reply)
+        with self._timed("facts"):
+            facts = self.surroundings.facts(engine.tree(state), seen.look, seen.inventory, found.aliases)
+        return {
+            **reply,
+            "look": seen.look,
+            "inventory": seen.inventory,
+            "room": facts.room,
+            "triples": facts.triples,
+            "nodes": facts.nodes,
+            "aliases": found.aliases,
+            "actions": found.actions,
+        }
+
+    def _find(self, seen: Seen, effort: str, reply: Message) -> Found:
+        if effort == "nothing" or not self.search.possible:
+            return NOTHING
+        with self._timed("cache"):
+            key = self.keys.of(seen)
+            entry = self.cache.get(key) if self.cache else None
+        if entry is not None:
+            self.counts["cached"] += 1
+            return Found.from_json(entry)
+        with self._timed("search"):
+            if effort == "things" or key in self._given_up:
+                return self.search.things(seen.state)
+            self._announce({"searching": key.hex(), "state": self.engine.pack(seen.state), "reply": reply})
+            found = self.search.run(seen.state)
+        self.counts["searched"] += 1
+        if self.cache:
+            self.cache.put(key, found.to_json())
+        return found
+
+    @contextmanager
+    def _timed(self, part: str) -> Iterator[None]:
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[part] = self.seconds.get(part, 0.0) + perf_counter() - start

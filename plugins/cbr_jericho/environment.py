@@ -1,0 +1,200 @@
+"""The Jericho environment [P §6.2]: one game, which is at once the training game and the measure."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from cbr_jericho.config import LARGEST_SEED, JerichoConfig
+from cbr_jericho.graphs import SceneReader, TextScenes, TreeScenes
+from cbr_jericho.play import Play
+from cbr_jericho.protocol import Message
+from cbr_jericho.stories import Story, check_story_file, find_story, generated_story
+from cbr_jericho.stories.titles import titles_by_md5
+from cbr_jericho.supervisor import Supervisor
+from cbr_jericho.tagging import installed_model
+from cbrcore.config import expand_path
+from cbrcore.errors import GameError, suggest
+from cbrcore.interfaces import Build
+from cbrcore.rng import derive_seed
+from cbrcore.types import Action, Observation, StepResult
+
+log = logging.getLogger(__name__)
+
+SPLIT = "train"
+GENERATED = "generated"
+SEED_WITHOUT_WALKTHROUGH = 1
+"""Jericho would take the time of day."""
+
+
+class JerichoEnvironment:
+    """One interactive fiction, played by Jericho in a process of its own.
+
+    `step` is `send` and `receive`: several environments step at once if all are sent to before any is received
+    from.
+
+    Attributes:
+        handicaps: what makes the task easier than the bare text game.
+    """
+
+    def __init__(self, config: JerichoConfig, build: Build) -> None:
+        self.config = config
+        self.build = build
+        self.handicaps: Mapping[str, Any] = {
+            "valid_actions": f"found by Jericho's search; words to try from the {config.tagger} tagger",
+            "look_and_inventory": "asked at every step and taken back",
+            "state_graph": "the game's object tree" if config.graph == "tree" else "from the texts",
+            "chance": "the same in every episode"
+            + (", with the seed of the walkthrough" if config.seed == "walkthrough" else ""),
+        }
+
+    def __repr__(self) -> str:
+        return f"JerichoEnvironment({self.config.game!r}, graph={self.config.graph!r})"
+
+    def splits(self) -> tuple[str, ...]:
+        """One: a game of Jericho is trained on and measured on."""
+        return (SPLIT,)
+
+    def games(self, split: str) -> tuple[str, ...]:
+        """The configured game.
+
+        Raises:
+            GameError: there is no such split; the story file is missing or unsound; a spaCy model is missing.
+        """
+        if split != SPLIT:
+            raise GameError(f"Jericho has no split {split!r}. {suggest(split, (SPLIT,))}")
+        if self.config.tagger == "spacy" or self.config.graph == "text":
+            installed_model()
+        return (self._story.name,)
+
+    def game_info(self, game: str) -> Mapping[str, Any]:
+        """MD5, scores, seed and versions; starts the engine if it does not run."""
+        facts = dict(self._play_of(game).supervisor.facts)
+        steps = len(facts.pop("walkthrough"))
+        return {**facts, "walkthrough_steps": steps}
+
+    def walkthrough(self, game: str) -> tuple[str, ...]:
+        """The published solution, command by command; empty if Jericho has none."""
+        return tuple(self._play_of(game).supervisor.facts["walkthrough"])
+
+    def reset(self, game: str, seed: int) -> Observation:
+        """Start the game anew. Its chance is a setting (`seed`): the argument changes nothing.
+
+        Raises:
+            GameError: this is not the configured game, or it cannot be used.
+            RunFailed: the engine fails again and again.
+        """
+        return self._play_of(game).reset()
+
+    def step(self, action: Action) -> StepResult:
+        """Execute an action. What is no valid action is executed too, unless it speaks to the interpreter.
+
+        At a time limit the last observation has its texts and graph, but valid actions only if they are in the
+        cache (fallback commands otherwise): nothing is played after it. At the game's own end it has the answer
+        only.
+
+        Raises:
+            RuntimeError: no episode is running.
+            RunFailed: the engine fails again and again.
+        """
+        self.send(action)
+        return self.receive()
+
+    def send(self, action: Action) -> None:
+        """The first half of `step`: the engine starts to work."""
+        self._play.send(action.text)
+
+    def receive(self) -> StepResult:
+        """The second half of `step`: wait for what comes of it."""
+        return self._play.receive()
+
+    def replay(
+        self, game: str, commands: Iterable[str], *, effort: Literal["actions", "things", "nothing"] = "nothing"
+    ) -> Iterator[Observation | StepResult]:
+        """Play known commands from the start, as they are and without a limit.
+
+        Args:
+            effort: "actions" finds the valid actions at each step; "things" what is in sight, for the graph;
+                "nothing" neither.
+
+        Yields:
+            The first observation, then the result of each command, to the end of the game or of the commands.
+        """
+        play = self._play_of(game)
+        yield play.reset(known=effort)
+        for command in commands:
+            play.send(command)
+            result = play.receive()
+            yield result
+            if result.ending is not None:
+                return
+
+    def best_gain(self) -> int:
+        """The most points that an admissible action would earn at once (each is tried and taken back)."""
+        return self._play.best_gain()
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What went otherwise than it should: see `Play.counts`, `Supervisor.counts` and `SceneReader.counts`."""
+        play = self._play
+        return play.counts + play.supervisor.counts + play.scenes.counts
+
+    def figures(self) -> Mapping[str, Any]:
+        """What the present worker did: `counts` of observations, and `seconds` per part."""
+        return self._play.supervisor.figures()
+
+    def close(self) -> None:
+        """End the worker; a later reset starts another one."""
+        if "_play" in self.__dict__:
+            self._play.close()
+            if counts := self.counts:
+                log.info("%s: %s", self._story.name, dict(counts))
+
+    def _play_of(self, game: str) -> Play:
+        if game != self._story.name:
+            raise GameError(f"this environment plays {self._story.name!r}, not {game!r}", hint=f"game: {game}")
+        return self._play
+
+    @cached_property
+    def _story(self) -> Story:
+        """The story file, found and checked.
+
+        Raises:
+            GameError: it is not there, or not sound.
+        """
+        game, folder = self.config.game, self.config.rom_dir
+        base = self.build.recipe_dir
+        if game == GENERATED:
+            return generated_story(0, self.build.cache_dir)
+        if "/" in game or Path(game).suffix:
+            return check_story_file(expand_path(game, base), allow_unknown=self.config.allow_unknown_rom)
+        return find_story(game, None if folder is None else expand_path(folder, base))
+
+    @cached_property
+    def _play(self) -> Play:
+        scenes: SceneReader = TextScenes() if self.config.graph == "text" else TreeScenes()
+        label = f"{self._story.name} (seed {self.config.seed})"
+        return Play(self._story.name, Supervisor(self._request(), label, self.config), scenes, self.config)
+
+    def _request(self) -> Message:
+        """Opens the story in a worker."""
+        story, cache = self._story, self.build.cache_dir / "jericho" / f"{self._story.md5}.sqlite"
+        return {
+            "path": str(story.path.resolve()),
+            "seed": self._seed(),
+            "templates": list(story.templates),
+            "tagger": self.config.tagger,
+            "cache": str(cache) if self.config.cache else None,
+            "cache_key": self.config.cache_key,
+        }
+
+    def _seed(self) -> int | None:
+        """The seed of the interpreter's random numbers; None for that of the walkthrough."""
+        if self.config.seed == "walkthrough":
+            return None if self._story.md5 in titles_by_md5() else SEED_WITHOUT_WALKTHROUGH
+        if self.config.seed == "run":
+            return derive_seed(self.build.seed, "jericho") % LARGEST_SEED + 1
+        return self.config.seed

@@ -1,0 +1,136 @@
+"""What the valid actions depend on, as a key for the cache; two kinds of keys.
+
+`StateKeys` are exact: equal keys mean equal valid actions. The search plays every candidate in the interpreter, so
+what it finds depends on everything there: also on timers ("wait" changes the world when the lamp goes out), on
+the next random numbers (a blow that hits), on whom "it" means. So the key is the whole memory, the stack and the
+random numbers. The last command's own traces (its letters, its words) are no matter, as the next command writes
+over them: the key takes the memory as it is after ``look``, which the step has asked for anyway.
+
+`WorldKeys` hold the world that the comparison of effects sees, and no more: the object table (who is in what, all
+attributes), less what Jericho's comparison leaves out; the special bytes that Jericho lists for a game; and the
+words that the search takes from the texts. They match much more often, but then some action can be missing, or
+offered in vain (README, "The cache of valid actions"). Jericho's own world hash is coarser still: it hides
+attributes that the comparison does see (in pentari "visited", which decides whether two ways into a room count as
+one effect).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property, lru_cache
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from jericho.util import clean
+from numpy.typing import NDArray
+
+from cbr_jericho.engine import RAM, Engine, State
+from cbr_jericho.objects import Layout, ObjectTree
+from cbr_jericho.tagging import Tagger
+
+KEY_BYTES = 16
+
+STACK_WORD = 2
+"""Bytes; the interpreter's stack grows downwards."""
+
+REMEMBERED_TEXTS = 4096
+"""A spaCy model takes longer for a text than everything else in a step together."""
+
+
+class Seen(NamedTuple):
+    """A state, the answers to ``look`` and ``inventory`` in it, and the state that ``look`` would lead to."""
+
+    state: State
+    look: str
+    inventory: str
+    after_look: State
+
+
+class Keys(Protocol):
+    """Makes keys of states."""
+
+    def of(self, seen: Seen) -> bytes: ...
+
+
+class StateKeys:
+    """Keys of everything that a search can depend on."""
+
+    def __repr__(self) -> str:
+        return "StateKeys()"
+
+    def of(self, seen: Seen) -> bytes:
+        """The key of a state."""
+        _, _, *registers, random_numbers, _ = seen.state
+        ram, stack, counter, top, *later_registers, _, _ = seen.after_look
+        digest = hashlib.blake2b(ram.tobytes(), digest_size=KEY_BYTES)
+        digest.update(stack[top * STACK_WORD :].tobytes())  # beyond the top lies what is not read again
+        later = (counter, top, *later_registers)
+        digest.update(repr((registers, random_numbers, later, seen.look, seen.inventory)).encode())
+        return digest.digest()
+
+
+class WorldKeys:
+    """Keys of what a comparison of two worlds shows."""
+
+    def __init__(self, engine: Engine, tagger: Tagger) -> None:
+        self.engine = engine
+        self._nouns = lru_cache(maxsize=REMEMBERED_TEXTS)(lambda text: repr(nouns(tagger, text)).encode())
+
+    def __repr__(self) -> str:
+        return f"WorldKeys({self.engine!r})"
+
+    def of(self, seen: Seen) -> bytes:
+        """The key of a state's world."""
+        digest = hashlib.blake2b(self._objects(seen.state), digest_size=KEY_BYTES)
+        digest.update(self.engine._get_special_ram().tobytes())
+        digest.update(self._nouns(seen.look))
+        digest.update(self._nouns(seen.inventory))
+        return digest.digest()
+
+    def _objects(self, state: State) -> bytes:
+        """The object table without ignored attributes, and without restless objects that are elsewhere."""
+        layout = self.engine.layout
+        memory = state[RAM].copy()
+        for number in self._restless:
+            take_out(memory, layout, number, self.engine.player_obj_num)
+        table: NDArray[np.uint8] = memory[layout.start : layout.end] & self._visible_bits
+        return table.tobytes()
+
+    @cached_property
+    def _visible_bits(self) -> NDArray[np.uint8]:
+        """[objects * size] 1 for every bit of the table that counts."""
+        layout, library = self.engine.layout, self.engine.frotz_lib
+        bits = np.ones((layout.count, layout.size * 8), np.uint8)
+        for number in range(1, layout.count + 1):
+            for attribute in range(layout.attributes * 8):
+                unseen = (library.ignore_attr_diff, library.ignore_attr_clr)
+                bits[number - 1, attribute] = not all(ignore(number, attribute) for ignore in unseen)
+        return np.packbits(bits, axis=1).reshape(-1)
+
+    @cached_property
+    def _restless(self) -> tuple[int, ...]:
+        """The objects whose moves do not count, wherever they go (Zork I's thief)."""
+        ignored, places = self.engine.frotz_lib.ignore_moved_obj, range(self.engine.layout.count + 1)
+        return tuple(number for number in places[1:] if all(ignored(number, place) for place in places))
+
+
+def take_out(memory: NDArray[np.uint8], layout: Layout, number: int, player: int) -> None:
+    """Take an object out of the object table in `memory` unless it is where the player is. What it holds stays."""
+    tree = ObjectTree(memory.tobytes(), layout)
+    beside = list(tree.children(tree.parent(number)))
+    if number not in beside or tree.room(number) == tree.room(player):
+        return
+    position = beside.index(number)
+    link = layout.link_at(beside[position - 1], 1) if position else layout.link_at(tree.parent(number), 2)
+    parent, sibling = layout.link_at(number, 0), layout.link_at(number, 1)
+    memory[link] = memory[sibling]
+    memory[parent.start - layout.attributes : sibling.stop] = 0
+
+
+def nouns(tagger: Tagger, text: str) -> list[tuple[str, str]]:
+    """The words that Jericho's search tries as objects, with their parts of speech, in the order of the text.
+
+    The order matters: of two equally good names for a thing the search takes the one that it met first.
+    """
+    words = ((token.text.lower(), token.pos_) for token in tagger(clean(text)))
+    return list(dict.fromkeys(word for word in words if word[1] in ("ADJ", "NOUN", "PROPN")))

@@ -1,0 +1,185 @@
+"""Keeps a worker at work on one story: starts it when needed, replaces it when it fails, counts the failures."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, deque
+from collections.abc import Sequence
+
+from cbr_jericho.client import Worker, WorkerDied
+from cbr_jericho.config import JerichoConfig
+from cbr_jericho.protocol import Message
+from cbrcore.errors import RunFailed
+
+log = logging.getLogger(__name__)
+
+REMEMBERED_COMMANDS = 20
+
+
+class EpisodeLost(Exception):
+    """The engine failed and the state of the game is gone."""
+
+
+class Supervisor:
+    """The worker of one story.
+
+    Args:
+        request: opens the story in a new worker.
+        label: names the game in messages.
+
+    Attributes:
+        counts: engine_errors, searches_given_up.
+        facts: what the worker says of the story once; loads it.
+    """
+
+    def __init__(self, request: Message, label: str, config: JerichoConfig) -> None:
+        self.label = label
+        self.config = config
+        self.counts: Counter[str] = Counter()
+        self._request = request
+        self._worker: Worker | None = None
+        self._facts: Message | None = None
+        self._given_up: set[str] = set()
+        self._commands: deque[str] = deque(maxlen=REMEMBERED_COMMANDS)
+        self._failed_episodes = 0
+        self._failed_searches = 0
+
+    def __repr__(self) -> str:
+        return f"Supervisor({self.label!r}, {self._worker!r})"
+
+    @property
+    def facts(self) -> Message:
+        """See `Desk.facts`.
+
+        Raises:
+            GameError: the story or the tagger cannot be used.
+            RunFailed: the worker does not start.
+        """
+        if self._facts is None:
+            self._running()
+            assert self._facts is not None
+        return self._facts
+
+    def begin(self, effort: str) -> Message:
+        """Start a new episode; the reply about its first state."""
+        self._commands.clear()
+        self._running().send({"do": "reset", "effort": effort})
+        return self.receive()
+
+    def send(self, command: str, effort: str, *, known: bool) -> None:
+        """Have a command executed; `receive` gives the reply. Between the two, other workers can be asked."""
+        self._commands.append(command)
+        self._running().send({"do": "step", "command": command, "effort": effort, "known": known})
+
+    def receive(self) -> Message:
+        """The reply about the present state.
+
+        Raises:
+            EpisodeLost: the engine failed.
+            RunFailed: it did so too often.
+        """
+        try:
+            reply = self._read(self.config.step_timeout_s)
+            if "searching" in reply:
+                reply = self._await_search(reply)
+        except WorkerDied as error:
+            raise self._lost(str(error)) from error
+        if reply["ending"] == "engine_error":
+            raise self._lost("halted at an illegal operation")
+        return reply
+
+    def finished(self) -> None:
+        """The episode came to a regular end."""
+        self._failed_episodes = 0
+
+    def figures(self) -> Message:
+        """Counts and seconds of the present worker; see `Desk.figures`. Not between `send` and `receive`."""
+        return self._ask({"do": "figures"})
+
+    def gains(self, commands: Sequence[str]) -> list[int]:
+        """What each command would add to the score now. Not between `send` and `receive`."""
+        gains: list[int] = self._ask({"do": "gains", "commands": list(commands)})["gains"]
+        return gains
+
+    def close(self) -> None:
+        """End the worker; the next request starts another one."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def _ask(self, request: Message) -> Message:
+        """A request that changes nothing.
+
+        Raises:
+            RunFailed: the engine fails.
+        """
+        try:
+            self._running().send(request)
+            return self._read(self.config.step_timeout_s)
+        except WorkerDied as error:
+            raise RunFailed(f"{self.label}: the engine {error}") from error
+
+    def _running(self) -> Worker:
+        if self._worker is None:
+            try:
+                self._worker = Worker({**self._request, "given_up": sorted(self._given_up)})
+                self._worker.send({"do": "facts"})
+                self._facts = self._read(self.config.step_timeout_s)
+            except WorkerDied as error:
+                raise RunFailed(f"{self.label}: the worker {error}") from error
+        return self._worker
+
+    def _read(self, timeout_s: float) -> Message:
+        """The next message of the worker; WorkerDied if there will be none."""
+        assert self._worker is not None
+        try:
+            message = self._worker.receive(timeout_s)
+        except BaseException:  # an interrupt as well: the reply would be taken for that of the next request
+            self.close()
+            raise
+        for text in message.pop("log", ()):
+            log.warning("%s: %s", self.label, text)
+        if "fault" in message:
+            self.close()
+            raise WorkerDied(message["fault"])
+        return message
+
+    def _await_search(self, announcement: Message) -> Message:
+        """The reply after a search for valid actions, or without it if it takes too long or kills the worker."""
+        try:
+            reply = self._read(self.config.valid_timeout_s)
+        except WorkerDied as error:
+            return self._without_search(announcement, str(error))
+        self._failed_searches = 0
+        return reply
+
+    def _without_search(self, announcement: Message, reason: str) -> Message:
+        """Go on in a new worker from the state before the search."""
+        self.counts["searches_given_up"] += 1
+        self._failed_searches += 1
+        message = f"{self.label}: a search for valid actions {reason}. Last commands: {self._history()}"
+        log.warning("%s", message)
+        if self._failed_searches >= self.config.max_faults:
+            raise RunFailed(
+                f"{message}\n  {self._failed_searches} searches in a row were given up",
+                hint="raise valid_timeout_s (or max_faults) of the environment",
+            )
+        self._given_up.add(announcement["searching"])
+        self._running().send({"do": "resume", "state": announcement["state"], "key": announcement["searching"]})
+        return {**self._read(self.config.step_timeout_s), **announcement["reply"]}
+
+    def _lost(self, reason: str) -> Exception:
+        """Count and log an engine failure; what to raise."""
+        self.counts["engine_errors"] += 1
+        self._failed_episodes += 1
+        message = f"{self.label}: the engine {reason}. Last commands: {self._history()}"
+        log.error("%s", message)
+        if self._failed_episodes >= self.config.max_faults:
+            return RunFailed(
+                f"{message}\n  {self._failed_episodes} episodes in a row ended so",
+                hint="raise max_faults or step_timeout_s of the environment, or deny the command that does it",
+            )
+        return EpisodeLost(reason)
+
+    def _history(self) -> str:
+        return " | ".join(self._commands) or "none"

@@ -46,6 +46,8 @@ def assemble(recipe: Recipe, registry: Registry, *, recipe_dir: Path) -> Parts:
     clock = Stopwatch()
     build = Build(device=device, seed=recipe.seed, recipe_dir=recipe_dir, cache_dir=cache_dir())
     environment: Environment = _build(registry, "environment", recipe.environment, build)
+    for split in ("train", *recipe.evaluation.splits):
+        environment.games(split)  # a split without games is found out before anything is trained
     build = replace(build, text_encoder=_build(registry, "text_encoder", recipe.text_encoder, build))
     retriever = _retriever(recipe, registry, build, clock)
     retain_policy = (

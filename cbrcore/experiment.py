@@ -46,14 +46,8 @@ class Experiment:
         return f"Experiment({self.recipe.name!r}, {self.folder!r})"
 
     def run(self) -> dict[str, Any]:
-        """Train to the end of the budget, then evaluate; returns what results.json holds.
-
-        Raises:
-            CbrError: a split has no games; found out before anything is trained.
-        """
+        """Train to the end of the budget, then evaluate; returns what results.json holds."""
         p = self.parts
-        for split in ("train", *self.recipe.evaluation.splits):
-            p.environment.games(split)
         trainer = Trainer(
             self.recipe, p.environment, p.reasoner, p.streams, p.clock, self.folder, self.reporter, self.stop
         )

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
@@ -33,11 +34,7 @@ class Worker:
     """
 
     def __init__(self, request: Message) -> None:
-        try:
-            self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the worker)
-            self._process = _start(self._stderr)
-        except OSError as error:
-            raise WorkerDied(f"cannot be started: {error}") from error
+        self._process, self._stderr = _start()
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._requests = self._process.stdin.fileno()
@@ -101,16 +98,24 @@ class Worker:
         self._stderr.close()
 
 
-def _start(stderr: IO[bytes]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "cbr_jericho.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        env=_environment(),
-        bufsize=0,
-        process_group=0,  # a Ctrl-C at the terminal does not reach it
-    )
+def _start() -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+    """A new process, and the file that takes its complaints; WorkerDied if the system has no room for it."""
+    with ExitStack() as opened:
+        try:
+            stderr = opened.enter_context(tempfile.TemporaryFile())
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "cbr_jericho.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=_environment(),
+                bufsize=0,
+                process_group=0,  # a Ctrl-C at the terminal does not reach it
+            )
+        except OSError as error:
+            raise WorkerDied(f"cannot be started: {error}") from error
+        opened.pop_all()
+        return process, stderr
 
 
 def _environment() -> dict[str, str]:

@@ -43,8 +43,10 @@ class JerichoEnvironment:
     def __init__(self, config: JerichoConfig, build: Build) -> None:
         self.config = config
         self.build = build
+        by_world = config.cache and config.cache_key == "world"
         self.handicaps: Mapping[str, Any] = {
-            "valid_actions": f"found by Jericho's search; words to try from the {config.tagger} tagger",
+            "valid_actions": f"found by Jericho's search; words to try from the {config.tagger} tagger"
+            + ("; remembered per world, not quite exact" if by_world else ""),
             "look_and_inventory": "asked at every step and taken back",
             "state_graph": "the game's object tree" if config.graph == "tree" else "from the texts",
             "chance": "the same in every episode"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 TABLE_POINTER = 0x0A
 """Where the header says where the object table is."""
@@ -99,18 +100,23 @@ class ObjectTree:
                 yield current
                 waiting.extend(self.children(current))
 
-    def ancestors(self, number: int) -> list[int]:
-        """What an object is in, from the nearest to the room."""
+    def holders(self, number: int) -> list[int]:
+        """What an object is in, what that is in, and so on."""
         found: list[int] = []
         current = self.parent(number)
-        while current and current not in found and not self._holds_rooms(current):
+        while current and current not in found:
             found.append(current)
             current = self.parent(current)
         return found
+
+    def ancestors(self, number: int) -> list[int]:
+        """What an object is in, from the nearest to the room."""
+        holders = self.holders(number)
+        return holders[:-1] if holders and self._holds_rooms(holders[-1]) else holders
 
     def room(self, number: int) -> int:
         """The outermost of what an object is in, the object itself if it is in nothing."""
         return [number, *self.ancestors(number)][-1]
 
     def _holds_rooms(self, number: int) -> bool:
-        return self.parent(number) == 0 and sum(1 for _ in self.children(number)) > CONTAINER_OF_ROOMS
+        return sum(1 for _ in islice(self.children(number), CONTAINER_OF_ROOMS + 1)) > CONTAINER_OF_ROOMS

@@ -99,7 +99,7 @@ class Surroundings:
         if holder == self._player:
             yield PLAYER, "have", name
             return
-        named = next((self._node(n) for n in [holder, *tree.ancestors(holder)] if self._node(n)), room)
+        named = next(filter(None, map(self._node, [holder, *tree.holders(holder)])), room)
         if named:
             yield name, "in", named
 

@@ -23,7 +23,7 @@ from cbrcore.errors import GameError, RunFailed
 from cbrcore.types import Ending
 
 HANG = "showverb eight"
-"""A debugging verb of Inform that never comes back in detective [Jericho issue 17]."""
+"""A debugging verb of Inform that never comes back in detective [microsoft/jericho#17]."""
 
 
 def pid_of(environment) -> int:
@@ -141,7 +141,7 @@ def test_failures_in_a_row_stop_the_run(games_dir, cache_dir):
 
 
 def test_an_illegal_operation_of_the_story_is_an_engine_error(games_dir, cache_dir):
-    """In balances "take her" touches an object that is not there [Jericho issue 17]."""
+    """In balances "take her" touches an object that is not there [microsoft/jericho#17]."""
     with closing(open_game(games_dir, cache_dir, "balances")) as environment:
         *_, last = environment.replay("balances", ["take her"])
         assert last.ending is Ending.ENGINE_ERROR

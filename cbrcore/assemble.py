@@ -24,13 +24,27 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Parts:
-    """A recipe's parts, built and connected."""
+    """A recipe's parts, built and connected.
 
-    environment: Environment
+    Attributes:
+        environments: alike, one for each game that is trained on at the same time.
+    """
+
+    environments: tuple[Environment, ...]
     reasoner: CaseBasedReasoner
     streams: Streams
     clock: Stopwatch
     device: str
+
+    @property
+    def environment(self) -> Environment:
+        """The one that is asked for facts and used to evaluate."""
+        return self.environments[0]
+
+    def close(self) -> None:
+        """Release every engine; safe to call twice."""
+        for environment in self.environments:
+            environment.close()
 
 
 def assemble(recipe: Recipe, registry: Registry, *, recipe_dir: Path) -> Parts:
@@ -45,9 +59,11 @@ def assemble(recipe: Recipe, registry: Registry, *, recipe_dir: Path) -> Parts:
     device = choose_device(recipe.run.device)
     clock = Stopwatch()
     build = Build(device=device, seed=recipe.seed, recipe_dir=recipe_dir, cache_dir=cache_dir())
-    environment: Environment = _build(registry, "environment", recipe.environment, build)
+    environments = tuple(
+        _build(registry, "environment", recipe.environment, build) for _ in range(recipe.run.num_envs)
+    )
     for split in ("train", *recipe.evaluation.splits):
-        environment.games(split)  # a split without games is found out before anything is trained
+        environments[0].games(split)  # a split without games is found out before anything is trained
     build = replace(build, text_encoder=_build(registry, "text_encoder", recipe.text_encoder, build))
     retriever = _retriever(recipe, registry, build, clock)
     retain_policy = (
@@ -61,7 +77,7 @@ def assemble(recipe: Recipe, registry: Registry, *, recipe_dir: Path) -> Parts:
         retry_failed=recipe.memory.retry_failed if recipe.memory else True,
         clock=clock,
     )
-    return Parts(environment, reasoner, Streams(recipe.seed), clock, device)
+    return Parts(environments, reasoner, Streams(recipe.seed), clock, device)
 
 
 def _retriever(recipe: Recipe, registry: Registry, build: Build, clock: Stopwatch) -> Retriever | None:

@@ -115,6 +115,9 @@ class RunConfig(Settings):
     """Passes over the training games."""
     env_steps: Annotated[int, Field(ge=1)] | None = None
     """Environment steps, instead of passes."""
+    num_envs: Annotated[int, Field(ge=1, le=256)] = 1
+    """Games played at the same time, each in an environment of its own; networks and memory are shared. An update
+    takes the steps of all of them, and new episodes begin when all have ended."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the networks run."""
     checkpoint_every: Annotated[int, Field(ge=1)] = 50

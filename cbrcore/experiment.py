@@ -49,7 +49,7 @@ class Experiment:
         """Train to the end of the budget, then evaluate; returns what results.json holds."""
         p = self.parts
         trainer = Trainer(
-            self.recipe, p.environment, p.reasoner, p.streams, p.clock, self.folder, self.reporter, self.stop
+            self.recipe, p.environments, p.reasoner, p.streams, p.clock, self.folder, self.reporter, self.stop
         )
         try:
             progress = trainer.train()

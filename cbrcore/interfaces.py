@@ -85,6 +85,22 @@ class Environment(Protocol):
 
 
 @runtime_checkable
+class ConcurrentEnvironment(Environment, Protocol):
+    """An environment whose engine works in a process of its own: `step` is `send`, then `receive`.
+
+    Between the two other engines can be given work (`run.num_envs`).
+    """
+
+    def send(self, action: Action) -> None:
+        """Begin to execute an action."""
+        ...
+
+    def receive(self) -> StepResult:
+        """Wait for what comes of it; what `step` would return."""
+        ...
+
+
+@runtime_checkable
 class TextEncoder(Protocol):
     """A frozen encoder of texts. `identity` changes whenever the vectors would."""
 

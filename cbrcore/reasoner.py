@@ -6,7 +6,7 @@ The reasoner decides; it does not learn. Losses live in `cbrcore.training`, the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from cbrcore.interfaces import (
     AgentState,
     ContextEncoder,
     NeuralAgent,
+    PolicyOutput,
     Quantizer,
     RetainItem,
     RetainPolicy,
@@ -89,17 +90,25 @@ class Retriever:
         computed in another batch may differ in its last bit)."""
         self._keys.clear()
 
+    def prepare(self, pairs: Iterable[tuple[Situation, EntityTuple]]) -> None:
+        """Compute the keys of these pairs that are not known yet, in one pass of the encoder."""
+        import torch
+
+        cache = self._keys.values()
+        missing = [pair for pair in dict.fromkeys(pairs) if pair not in cache]
+        if missing:
+            with self.clock.part("encoder"), torch.no_grad():
+                fresh = self.quantizer.keys(self.encoder.contexts_of_pairs(missing))
+            cache.update(zip(missing, fresh, strict=True))
+
     def keys(self, situation: Situation, tuples: Sequence[EntityTuple]) -> Tensor:
         """[n, ...]: the context selectors c_t = phi(context(s_t, a_t)) of the seed tuples."""
         import torch
 
+        pairs = [(situation, seeds) for seeds in tuples]
+        self.prepare(pairs)
         cache = self._keys.values()
-        missing = [seeds for seeds in tuples if (situation, seeds) not in cache]
-        if missing:
-            with self.clock.part("encoder"), torch.no_grad():
-                fresh = self.quantizer.keys(self.encoder.contexts(situation, missing))
-            cache.update({(situation, seeds): key for seeds, key in zip(missing, fresh, strict=True)})
-        return torch.stack([cache[situation, seeds] for seeds in tuples])
+        return torch.stack([cache[pair] for pair in pairs])
 
     def retrieve(self, situation: Situation, tuples: Sequence[EntityTuple]) -> list[list[Match]]:
         """For each seed tuple the most similar case with relevance delta > tau (several only if they tie)."""
@@ -143,6 +152,17 @@ class CaseBasedReasoner:
     def __repr__(self) -> str:
         return f"CaseBasedReasoner(agent={self.agent!r}, retriever={self.retriever!r})"
 
+    def companion(self) -> CaseBasedReasoner:
+        """Another player of the same agent with the same memory, for a second game at the same time."""
+        return CaseBasedReasoner(
+            self.agent,
+            self.retriever,
+            self.retain_policy,
+            gamma=self.gamma,
+            retry_failed=self.retry_failed,
+            clock=self.clock,
+        )
+
     def begin_episode(self) -> None:
         """Forget the previous episode's buffer T, history and recurrent state."""
         self._buffer: list[RetainItem] = []
@@ -164,13 +184,34 @@ class CaseBasedReasoner:
                 stream does not depend on what was retrieved).
             greedy: take the agent's most probable action instead of drawing one.
         """
-        situation = self._situation(observation)
+        return decide_together([self], [observation], rng, greedy=greedy)[0]
+
+    def situation(self, observation: Observation) -> Situation:
+        """What the context encoder keeps of the state and of the episode so far."""
+        if self.retriever is None:
+            return None
+        with self.clock.part("encoder"):
+            return self.retriever.encoder.situation(observation, self._past)
+
+    def consider(self, observation: Observation, situation: Situation) -> AgentInput:
+        """Retrieve and reuse: what the agent sees, and the candidates that the memory offers."""
         candidates = self._reuse(self._retrieve(situation, observation), observation)
+        return AgentInput(observation, self._state, tuple(candidates))
 
-        agent_input = AgentInput(observation, self._state, tuple(candidates))
-        probabilities, value = self._ask_agent(agent_input)
+    def conclude(
+        self,
+        agent_input: AgentInput,
+        output: PolicyOutput,
+        situation: Situation,
+        rng: np.random.Generator,
+        *,
+        greedy: bool,
+    ) -> tuple[Decision, Trace]:
+        """Revise: the most relevant candidate that is admissible, else the action of pi."""
+        observation, candidates = agent_input.observation, agent_input.candidates
+        probabilities = _softmax(output.logits)  # [A]
+        value, self._state = float(output.value), output.state
         agent_action = observation.admissible[_draw(probabilities, rng, greedy=greedy)]
-
         chosen = _revise(candidates, dict(zip(observation.admissible, probabilities.tolist(), strict=True)))
         action = chosen.action if chosen else agent_action
         decision = Decision(
@@ -188,12 +229,6 @@ class CaseBasedReasoner:
         return decision, Trace(agent_input, situation, key)
 
     # -- retrieve ------------------------------------------------------------------------------------------
-
-    def _situation(self, observation: Observation) -> Situation:
-        if self.retriever is None:
-            return None
-        with self.clock.part("encoder"):
-            return self.retriever.encoder.situation(observation, self._past)
 
     def _retrieve(self, situation: Situation, observation: Observation) -> list[tuple[Action, list[Match]]]:
         """One context per distinct entity tuple: "take X" and "examine X" share it, which is exact, since the
@@ -228,17 +263,7 @@ class CaseBasedReasoner:
         failed = not self.retry_failed and fitting.text in self._failed
         return Candidate(fitting, match, current.seeds, "failed" if failed else "admissible")
 
-    # -- revise --------------------------------------------------------------------------------------------
-
-    def _ask_agent(self, agent_input: AgentInput) -> tuple[np.ndarray, float]:
-        """pi(.|s_t) [A] and V(s_t); advances the agent's recurrent state."""
-        import torch
-
-        with self.clock.part("agent"), torch.no_grad():
-            output = self.agent.policy([agent_input])[0]
-            probabilities = torch.softmax(output.logits.double(), dim=0).cpu().numpy()  # [A]
-        self._state = output.state
-        return probabilities, float(output.value)
+    # -- the agent -----------------------------------------------------------------------------------------
 
     def value_of(self, observation: Observation) -> float:
         """V(s) after the steps taken so far; changes nothing (the bootstrap of the returns)."""
@@ -280,6 +305,46 @@ class CaseBasedReasoner:
             last = self._buffer[-1]
             self._buffer[-1] = replace(last, td_error=last.reward + self.gamma * value - self._last_value)
         self._last_value = value
+
+
+def decide_together(
+    reasoners: Sequence[CaseBasedReasoner],
+    observations: Sequence[Observation],
+    rng: np.random.Generator,
+    *,
+    greedy: bool = False,
+) -> list[tuple[Decision, Trace]]:
+    """Several players of one agent and one retriever decide, each in a game of its own.
+
+    All contexts are computed in one pass of the encoder and all policies in one of pi, which is what makes
+    parallel games faster. The random numbers are drawn in the order of the players.
+    """
+    import torch
+
+    agent, retriever, clock = reasoners[0].agent, reasoners[0].retriever, reasoners[0].clock
+    situations = [player.situation(seen) for player, seen in zip(reasoners, observations, strict=True)]
+    if retriever is not None and len(retriever.memory):
+        retriever.prepare(
+            (situation, action.seeds)
+            for situation, seen in zip(situations, observations, strict=True)
+            for action in seen.admissible
+            if action.seeds
+        )
+    together = list(zip(reasoners, observations, situations, strict=True))
+    inputs = [player.consider(seen, situation) for player, seen, situation in together]
+    with clock.part("agent"), torch.no_grad():
+        outputs = agent.policy(inputs)
+    return [
+        player.conclude(agent_input, output, situation, rng, greedy=greedy)
+        for player, situation, agent_input, output in zip(reasoners, situations, inputs, outputs, strict=True)
+    ]
+
+
+def _softmax(logits: Tensor) -> np.ndarray:
+    """[A] probabilities in double precision."""
+    import torch
+
+    return torch.softmax(logits.detach().double(), dim=0).cpu().numpy()
 
 
 def _revise(candidates: Sequence[Candidate], probability: dict[Action, float]) -> Candidate | None:

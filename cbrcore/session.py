@@ -102,7 +102,7 @@ def _experiment(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Ite
         raise RunFailed(said, hint=f"details: {folder.path / LOG_FILE}") from error
     finally:
         if parts is not None:
-            parts.environment.close()
+            parts.close()
         folder.close()
 
 

@@ -9,119 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder
-from toy import GAMES, PLACES, ToyEnvironment
+from toy import ToyEnvironment
+from toy_run import SilentReporter, parts, recipe, run, weights
 
-from cbrcore.assemble import Parts
-from cbrcore.config import (
-    EvaluationConfig,
-    MemoryConfig,
-    NoSettings,
-    Part,
-    PretrainConfig,
-    Recipe,
-    RunConfig,
-    TrainingConfig,
-)
 from cbrcore.errors import Interrupted, RunFailed, RunFolderError
 from cbrcore.evaluation import Play, UniformActor, mean_std, play_passes, summarize
 from cbrcore.experiment import Experiment
 from cbrcore.interrupt import StopRequest
-from cbrcore.memory import CaseMemory
-from cbrcore.reasoner import CaseBasedReasoner, Retriever
 from cbrcore.records import METRICS_FILE, RunFolder
-from cbrcore.rng import Streams
 from cbrcore.runner import play_episode
-from cbrcore.timing import Stopwatch
 from cbrcore.training.checkpoint import Progress as Counters
 from cbrcore.training.checkpoint import latest_checkpoint, restore_agent, save_checkpoint
 from cbrcore.training.pretrain import Experience, PairSampler
 from cbrcore.types import Ending, Episode, Observation, StateGraph
-
-THINGS = [thing for goals in GAMES.values() for thing in goals]
-
-
-class SilentReporter:
-    def phase(self, title: str, total: int, done: int = 0) -> None: ...
-    def advance(self, note: str = "") -> None: ...
-
-
-class StopAfter(SilentReporter):
-    """Asks the run to stop after so many reported steps."""
-
-    def __init__(self, stop: StopRequest, count: int) -> None:
-        self.stop, self.count = stop, count
-
-    def advance(self, note: str = "") -> None:
-        self.count -= 1
-        if self.count == 0:
-            self.stop.requested = True
-
-
-class LastOne:
-    def select(self, buffer, rng):
-        return buffer[-1:]
-
-
-def recipe(**run) -> Recipe:
-    part = Part(use="test/part", settings=NoSettings())
-    return Recipe(
-        name="toy",
-        seed=5,
-        environment=part,
-        text_encoder=part,
-        agent=part,
-        memory=MemoryConfig(threshold=0.7),
-        training=TrainingConfig(
-            agent_learning_rate=0.01,
-            retriever_learning_rate=0.01,
-            update_every=4,
-            pretrain=PretrainConfig(episodes=2, epochs=3, batch_size=8),
-        ),
-        evaluation=EvaluationConfig(passes=2),
-        run=RunConfig(**({"episodes": 6} | run)),
-    )
-
-
-def parts() -> Parts:
-    generator = torch.Generator().manual_seed(0)
-    names = [*THINGS, *PLACES, "player"]
-    table = {name: torch.randn(8, generator=generator).tolist() for name in names}
-    clock = Stopwatch()
-    retriever = Retriever(
-        TableEncoder(table),
-        CosineQuantizer(),
-        CaseMemory(DenseIndex(), identity="toy"),
-        threshold=0.7,
-        clock=clock,
-    )
-    agent = ScriptedAgent("look")
-    return Parts(
-        ToyEnvironment(), CaseBasedReasoner(agent, retriever, LastOne(), clock=clock), Streams(5), clock, "cpu"
-    )
-
-
-def run(path: Path, stop_after: int = 0, **settings) -> Experiment:
-    """Train and evaluate in `path`, resuming what is there; `stop_after` interrupts after so many reports."""
-    stop = StopRequest()
-    existed = (path / "recipe.yaml").exists()
-    folder = RunFolder.resume(path) if existed else RunFolder.create("toy", path)
-    folder.write_text("recipe.yaml", "name: toy\n")
-    reporter = StopAfter(stop, stop_after) if stop_after else SilentReporter()
-    experiment = Experiment(recipe(**settings), parts(), folder, reporter, stop)
-    try:
-        experiment.run()
-    finally:
-        folder.close()
-    return experiment
-
-
-def weights(experiment: Experiment) -> dict[str, torch.Tensor]:
-    reasoner = experiment.parts.reasoner
-    return {
-        **reasoner.agent.state_dict(),
-        **{f"encoder.{k}": v.clone() for k, v in reasoner.retriever.encoder.state_dict().items()},
-    }
 
 
 def test_same_recipe_and_seed_give_the_same_bytes(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -35,26 +35,31 @@ def training_mode(*modules: Trainable, streams: Streams, name: str) -> Iterator[
 
 
 class Learner:
-    """Turns the running episode's transitions into updates.
+    """Turns the transitions of the running episodes into updates; the observer of `play_together`.
 
     On a step whose action came from the agent the losses are L_pi + L_v + L_e; on a step whose action was
     reused it is L_r alone [P §5]. Rewards of reused steps still count in the returns of earlier steps.
+
+    Args:
+        reasoners: one player for each game that is played at the same time. They share their networks: an
+            update takes the steps of all of them.
     """
 
     def __init__(
-        self, reasoner: CaseBasedReasoner, config: TrainingConfig, streams: Streams, clock: Stopwatch
+        self, reasoners: Sequence[CaseBasedReasoner], config: TrainingConfig, streams: Streams, clock: Stopwatch
     ) -> None:
-        self.reasoner = reasoner
+        self.reasoners = reasoners
+        self.reasoner = reasoners[0]
         self.config = config
         self.streams = streams
         self.clock = clock
         self.agent_optimizer = GuardedAdam(
             "agent",
-            reasoner.agent.parameters(),
+            self.reasoner.agent.parameters(),
             learning_rate=config.agent_learning_rate,
             clip=config.clip,
         )
-        retriever = reasoner.retriever
+        retriever = self.reasoner.retriever
         modules: list[Trainable] = [retriever.encoder, retriever.quantizer] if retriever else []
         self.retriever_optimizer = GuardedAdam(
             "retriever",
@@ -62,17 +67,21 @@ class Learner:
             learning_rate=config.retriever_learning_rate,
             clip=config.clip,
         )
-        self._window: list[Transition] = []
+        self._windows: list[list[Transition]] = [[] for _ in reasoners]
         self._losses: dict[str, list[float]] = defaultdict(list)
 
     def __repr__(self) -> str:
         return f"Learner({self.agent_optimizer!r}, {self.retriever_optimizer!r})"
 
-    def take(self, transition: Transition) -> None:
-        """Collect a step; update when the window is full or the episode has ended."""
-        self._window.append(transition)
-        ended = transition.result.ending is not None
-        if ended or len(self._window) >= self.config.update_every:
+    def took_step(self, seat: int, transition: Transition) -> None:
+        """Collect a step."""
+        self._windows[seat].append(transition)
+
+    def round_of_steps_done(self) -> None:
+        """Update when a window is full, or when every episode has ended."""
+        begun = [window for window in self._windows if window]
+        full = any(len(window) >= self.config.update_every for window in begun)
+        if begun and (full or all(window[-1].result.ending is not None for window in begun)):
             self._update()
 
     def pop_losses(self) -> dict[str, float | None]:
@@ -86,29 +95,38 @@ class Learner:
         return means
 
     def _update(self) -> None:
-        window, self._window = self._window, []
-        returns = n_step_returns(
-            [self._reward(step) for step in window], gamma=self.config.gamma, bootstrap=self._bootstrap(window[-1])
-        )
+        windows, self._windows = self._windows, [[] for _ in self.reasoners]
+        returns = [
+            target
+            for reasoner, window in zip(self.reasoners, windows, strict=True)
+            for target in self._returns(reasoner, window)
+        ]
+        steps = [step for window in windows for step in window]
         with self.clock.part("update"):
-            self._update_agent(window, returns)
+            self._update_agent(steps, returns)
             if self.reasoner.retriever is not None:
-                self._update_retriever(self.reasoner.retriever, window)
+                self._update_retriever(self.reasoner.retriever, steps)
+
+    def _returns(self, reasoner: CaseBasedReasoner, window: list[Transition]) -> list[float]:
+        if not window:
+            return []
+        rewards = [self._reward(step) for step in window]
+        return n_step_returns(rewards, gamma=self.config.gamma, bootstrap=self._bootstrap(reasoner, window[-1]))
 
     def _reward(self, step: Transition) -> float:
         won = step.result.ending is Ending.WON
         return step.result.reward + (self.config.win_bonus if won else 0.0)
 
-    def _bootstrap(self, last: Transition) -> float:
+    def _bootstrap(self, reasoner: CaseBasedReasoner, last: Transition) -> float:
         """V(s_T): 0 where the game truly ended, else (also at a time limit) the next observation's value."""
         ending = last.result.ending
         if not self.agent_optimizer.active or (ending is not None and ending.terminal):
             return 0.0
-        return self.reasoner.value_of(last.result.observation)
+        return reasoner.value_of(last.result.observation)
 
-    def _update_agent(self, window: list[Transition], returns: list[float]) -> None:
+    def _update_agent(self, steps: list[Transition], returns: list[float]) -> None:
         own = [
-            (step, target) for step, target in zip(window, returns, strict=True) if step.decision.source == "agent"
+            (step, target) for step, target in zip(steps, returns, strict=True) if step.decision.source == "agent"
         ]
         if not own or not self.agent_optimizer.active:
             return
@@ -125,10 +143,10 @@ class Learner:
         for name, value in (("policy", loss.policy), ("value", loss.value), ("entropy", loss.entropy)):
             self._losses[name].append(value.item() / len(own))
 
-    def _update_retriever(self, retriever: Retriever, window: list[Transition]) -> None:
+    def _update_retriever(self, retriever: Retriever, steps: list[Transition]) -> None:
         """L_r between the executed action's context and the retrieved key. Steps that put an already scored
         object back in place are left out: they earn nothing although they are right."""
-        reused = [step for step in window if step.decision.source == "reuse" and not step.result.rescored]
+        reused = [step for step in steps if step.decision.source == "reuse" and not step.result.rescored]
         if not reused or not self.retriever_optimizer.active:
             return
         pairs = [(step.trace.situation, step.decision.chosen.seeds) for step in reused if step.decision.chosen]

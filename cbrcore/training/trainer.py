@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -19,10 +19,10 @@ from cbrcore.errors import Interrupted
 from cbrcore.evaluation import UniformActor, game_seed, reuse_counts
 from cbrcore.interfaces import Environment
 from cbrcore.interrupt import StopRequest
-from cbrcore.reasoner import CaseBasedReasoner, Trace
+from cbrcore.reasoner import CaseBasedReasoner, Trace, decide_together
 from cbrcore.records import METRICS_FILE, MetricsLog, RunFolder, TensorBoardLog
 from cbrcore.rng import Streams, derive_seed
-from cbrcore.runner import play_episode
+from cbrcore.runner import Seat, play_together
 from cbrcore.timing import Stopwatch
 from cbrcore.training.checkpoint import (
     Progress,
@@ -34,7 +34,7 @@ from cbrcore.training.checkpoint import (
 )
 from cbrcore.training.learner import Learner
 from cbrcore.training.pretrain import Experience, pretrain_retriever
-from cbrcore.types import Decision, Episode, Observation, Provenance, StepResult, Transition
+from cbrcore.types import Decision, Episode, Observation, Provenance, StepResult
 
 log = logging.getLogger(__name__)
 
@@ -49,35 +49,30 @@ class Reporter(Protocol):
 
 
 class LearningActor:
-    """The agent while it trains: decides, retains when rewarded, and hands every step to the learner."""
+    """One player of the agent while it trains: decides, and retains when rewarded."""
 
-    def __init__(
-        self, reasoner: CaseBasedReasoner, learner: Learner, streams: Streams, progress: Progress
-    ) -> None:
-        self._reasoner = reasoner
-        self._learner = learner
+    def __init__(self, reasoner: CaseBasedReasoner, streams: Streams, progress: Progress, seat: int = 0) -> None:
+        self.reasoner = reasoner
         self._streams = streams
         self._progress = progress
+        self._seat = seat
         self._game = ""
 
     def begin(self, game: str) -> None:
         self._game = game
-        self._reasoner.begin_episode()
+        self._episode = self._progress.games_played + self._seat + 1
+        self.reasoner.begin_episode()
 
     def decide(self, observation: Observation) -> tuple[Decision, Trace]:
-        return self._reasoner.decide(observation, self._streams.numpy("agent"))
+        return self.reasoner.decide(observation, self._streams.numpy("agent"))
 
     def observe(self, decision: Decision, trace: Trace, result: StepResult) -> None:
         self._progress.env_steps += 1
         if decision.chosen is not None:
             decision.chosen.match.case.reused += 1
-        self._reasoner.observe(decision, trace, result)
-        origin = Provenance(self._game, self._streams.seed, self._progress.games_played + 1, 0, result.reward)
-        self._reasoner.retain(self._streams.numpy("retain"), origin, env_steps=self._progress.env_steps)
-
-    def learn(self, transition: Transition) -> None:
-        """The runner's observer: after retain, so that an update never changes the key of its own step."""
-        self._learner.take(transition)
+        self.reasoner.observe(decision, trace, result)
+        origin = Provenance(self._game, self._streams.seed, self._episode, 0, result.reward)
+        self.reasoner.retain(self._streams.numpy("retain"), origin, env_steps=self._progress.env_steps)
 
 
 class Trainer:
@@ -85,7 +80,8 @@ class Trainer:
 
     Args:
         recipe: the whole recipe.
-        environment, reasoner: built from it.
+        environments, reasoner: built from it. As many games are played at the same time as there are
+            environments.
         streams: the run's random sources.
         clock: shared with the reasoner.
         folder: where records and checkpoints go.
@@ -96,7 +92,7 @@ class Trainer:
     def __init__(
         self,
         recipe: Recipe,
-        environment: Environment,
+        environments: Sequence[Environment],
         reasoner: CaseBasedReasoner,
         streams: Streams,
         clock: Stopwatch,
@@ -105,7 +101,7 @@ class Trainer:
         stop: StopRequest,
     ) -> None:
         self.recipe = recipe
-        self.environment = environment
+        self.environments = environments
         self.reasoner = reasoner
         self.streams = streams
         self.clock = clock
@@ -113,8 +109,13 @@ class Trainer:
         self.reporter = reporter
         self.stop = stop
         self.progress = Progress()
-        self.learner = Learner(reasoner, recipe.training, streams, clock)
-        self._actor = LearningActor(reasoner, self.learner, streams, self.progress)
+        players = [reasoner, *(reasoner.companion() for _ in environments[1:])]
+        self.learner = Learner(players, recipe.training, streams, clock)
+        self._games = environments[0].games("train")
+        self._seats = [
+            Seat(environment, LearningActor(player, streams, self.progress, number))
+            for number, (environment, player) in enumerate(zip(environments, players, strict=True))
+        ]
 
     def __repr__(self) -> str:
         return f"Trainer({self.recipe.name!r}, {self.progress.games_played} games played)"
@@ -144,46 +145,58 @@ class Trainer:
     def _play(self, metrics: MetricsLog, board: TensorBoardLog) -> None:
         run, unit = self.recipe.run, "env steps" if self.recipe.run.episodes is None else "game plays"
         self.reporter.phase(f"training ({unit})", self._budget(), self._done())
-        for game, seed in self._remaining():
-            episode = self._play_one(game, seed)
-            row = self._row(episode)
-            metrics.write(row)
-            board.write(row)
-            for _ in range(1 if run.episodes is not None else episode.steps):
-                self.reporter.advance(f"score {episode.score:g}, {row['memory_size']} cases")
-            due = self.progress.games_played % run.checkpoint_every == 0
-            if self.stop or due or self._done() >= self._budget():
+        while plays := self._next_plays():
+            episodes = play_together(
+                self._seats, plays, decide=self._decide, observer=self.learner, clock=self.clock
+            )
+            losses = self.learner.pop_losses()
+            for episode in episodes:
+                self.progress.games_played += 1
+                self.progress.recent_scores = [*self.progress.recent_scores, episode.score][-LAST_SCORES:]
+                row = self._row(episode, losses)
+                metrics.write(row)
+                board.write(row)
+                for _ in range(1 if run.episodes is not None else episode.steps):
+                    self.reporter.advance(f"score {episode.score:g}, {row['memory_size']} cases")
+            if self.stop or self._checkpoint_due(len(plays)) or not self._next_plays():
                 self.save(metrics)
             self._leave_if_asked()
 
-    def _play_one(self, game: str, seed: int) -> Episode:
-        episode = play_episode(
-            self.environment, self._actor, game, seed, observer=self._actor.learn, clock=self.clock
-        )
-        self.progress.games_played += 1
-        self.progress.recent_scores = [*self.progress.recent_scores, episode.score][-LAST_SCORES:]
-        return episode
+    def _decide(
+        self, actors: Sequence[LearningActor], observations: Sequence[Observation]
+    ) -> list[tuple[Decision, Trace]]:
+        return decide_together([actor.reasoner for actor in actors], observations, self.streams.numpy("agent"))
 
-    def _remaining(self) -> Iterator[tuple[str, int]]:
-        """(game, its seed) for every play still to do. Each pass plays all games in an order of its own."""
-        games = self.environment.games("train")
-        while self._done() < self._budget():
-            number, position = divmod(self.progress.games_played, len(games))
-            stream = derive_seed(self.streams.seed, f"train:{number}")
-            game = games[int(np.random.Generator(np.random.PCG64(stream)).permutation(len(games))[position])]
-            yield game, game_seed(stream, game)
+    def _next_plays(self) -> list[tuple[str, int]]:
+        """(game, its seed) of the next round, one for each seat; fewer at the end of the budget, then none."""
+        first, left = self.progress.games_played, self._budget() - self._done()
+        count = min(left, len(self._seats)) if self.recipe.run.episodes is not None else len(self._seats)
+        return [self._play_number(number) for number in range(first, first + count)] if left > 0 else []
+
+    def _play_number(self, number: int) -> tuple[str, int]:
+        """(game, its seed) of one play of the run. Each pass plays all games in an order of its own."""
+        number, position = divmod(number, len(self._games))
+        stream = derive_seed(self.streams.seed, f"train:{number}")
+        order = np.random.Generator(np.random.PCG64(stream)).permutation(len(self._games))
+        game = self._games[int(order[position])]
+        return game, game_seed(stream, game)
+
+    def _checkpoint_due(self, played: int) -> bool:
+        """Whether the last `played` games completed a number of games after which a checkpoint is due."""
+        return self.progress.games_played % self.recipe.run.checkpoint_every < played
 
     def _budget(self) -> int:
         run = self.recipe.run
         if run.episodes is not None:
-            return run.episodes * len(self.environment.games("train"))
+            return run.episodes * len(self._games)
         return run.env_steps or 0
 
     def _done(self) -> int:
         return self.progress.games_played if self.recipe.run.episodes is not None else self.progress.env_steps
 
-    def _row(self, episode: Episode) -> dict[str, Any]:
-        """One line of metrics.jsonl. There is no clock in it: equal runs give equal bytes."""
+    def _row(self, episode: Episode, losses: dict[str, float | None]) -> dict[str, Any]:
+        """One line of metrics.jsonl. There is no clock in it: equal runs give equal bytes. Games that were played
+        at the same time share what is not theirs alone: env_steps, memory_size, losses."""
         reused, rewarded = reuse_counts(episode)
         retriever = self.reasoner.retriever
         return {
@@ -198,7 +211,7 @@ class Trainer:
             "reuse_rewarded": rewarded,
             "agent_steps": episode.steps - reused,
             "memory_size": len(retriever.memory) if retriever else 0,
-            **self.learner.pop_losses(),
+            **losses,
             **(dict(retriever.quantizer.metrics()) if retriever else {}),
         }
 
@@ -226,18 +239,26 @@ class Trainer:
 
     def _collect(self, passes: int) -> list[Experience]:
         """Play the training games uniformly at random and note every action that has a context."""
-        games = self.environment.games("train")
-        self.reporter.phase("collecting experience (game plays)", passes * len(games))
+        self.reporter.phase("collecting experience (game plays)", passes * len(self._games))
         experience: list[Experience] = []
-        for number in range(passes):
-            stream = derive_seed(self.streams.seed, f"pretrain:{number}")
-            actor = UniformActor(np.random.Generator(np.random.PCG64(stream)))
-            for game in games:
-                episode = play_episode(self.environment, actor, game, game_seed(stream, game), clock=self.clock)
+        for first in range(0, passes, len(self._seats)):
+            for episode in self._collect_together(range(first, min(first + len(self._seats), passes))):
                 experience.extend(self._experience_of(episode))
                 self.reporter.advance()
                 self._leave_if_asked()
         return experience
+
+    def _collect_together(self, numbers: Sequence[int]) -> Iterator[Episode]:
+        """The episodes of several passes, each pass in a seat of its own."""
+        streams = [derive_seed(self.streams.seed, f"pretrain:{number}") for number in numbers]
+        seats = [
+            Seat(environment, UniformActor(np.random.Generator(np.random.PCG64(stream))))
+            for environment, stream in zip(self.environments, streams, strict=False)
+        ]
+        for game in self._games:
+            yield from play_together(
+                seats, [(game, game_seed(stream, game)) for stream in streams], clock=self.clock
+            )
 
     def _experience_of(self, episode: Episode) -> Iterator[Experience]:
         assert self.reasoner.retriever is not None

@@ -36,12 +36,12 @@ def train_until(path: Path, env_steps: int) -> float:
     folder = RunFolder.resume(path) if path.exists() else RunFolder.create("b", path)
     folder.write_text("recipe.yaml", "b")
     trainer = Trainer(
-        recipe, parts.environment, parts.reasoner, parts.streams, parts.clock, folder, Silent(), StopRequest()
+        recipe, parts.environments, parts.reasoner, parts.streams, parts.clock, folder, Silent(), StopRequest()
     )
     started, before = time.process_time(), trainer.progress.env_steps
     progress = trainer.train()
     seconds = time.process_time() - started
-    parts.environment.close()
+    parts.close()
     folder.close()
     return (progress.env_steps - before) / seconds
 

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from cbrcore.errors import CbrError, Interrupted, RecipeError
+from cbrcore.games_cli import games_app
 
 if TYPE_CHECKING:
     from cbrcore.config import Recipe
@@ -52,6 +53,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+
+
+app.add_typer(games_app, name="games")
 
 
 def main() -> None:

@@ -110,24 +110,48 @@ def reporter() -> PlainReporter | RichReporter:
 
 
 def results_table(results: dict[str, Any]) -> str:
-    """The run's table: steps and normalized score per split, with the random and the optimal row.
+    """The run's tables, as plain text that reads the same in a terminal, a log and a README.
 
-    Plain text that reads the same in a terminal, a log and a README.
+    Per split steps and normalized score, with the random and the optimal row. For games that are scored by raw
+    points (they tell an `initial_score`): the training's own scores too, and points instead of shares.
     """
-    evaluation = results["evaluation"]
-    if not evaluation:
-        return f"mean score of the last 100 training episodes: {results['training']['avg_score_last_100']}"
-    header = ["agent", *(f"{split.upper()} {what}" for split in evaluation for what in ("#steps", "norm. score"))]
-    return _markdown([header, *_rows(results["name"], evaluation)])
+    evaluation, games = results["evaluation"], results["protocol"]["games"]
+    raw = {split: any("initial_score" in facts for facts in games[split].values()) for split in games}
+    tables = []
+    if raw.get("train") or not evaluation:
+        tables.append(_training_table(results["training"], games["train"]))
+    if evaluation:
+        names = {split: "score" if raw[split] else "norm. score" for split in evaluation}
+        header = [
+            "agent",
+            *(f"{split.upper()} {what}" for split, name in names.items() for what in ("#steps", name)),
+        ]
+        tables.append(_markdown([header, *_rows(results["name"], evaluation, raw)]))
+    return "\n\n".join(tables)
 
 
-def _rows(name: str, evaluation: dict[str, Any]) -> list[list[str]]:
+def _training_table(training: dict[str, Any], games: dict[str, dict[str, Any]]) -> str:
+    """What was scored while training, beside the score that a game starts with."""
+    initial = [facts.get("initial_score") for facts in games.values()]
+    header = ["training on", "initial", f"last {min(100, training['episodes'])} episodes", "best", "maximum"]
+    found = [
+        ", ".join(games),
+        _number(initial[0] if len(initial) == 1 else None, 0),
+        _number(training["avg_score_last_100"], 1),
+        _number(training["best_score"], 0),
+        _number(next(iter(games.values())).get("max_score") if len(games) == 1 else None, 0),
+    ]
+    return _markdown([header, found])
+
+
+def _rows(name: str, evaluation: dict[str, Any], raw: dict[str, bool]) -> list[list[str]]:
     first = next(iter(evaluation.values()))
     modes = [mode for mode in ("sampled", "greedy") if mode in first and mode != first["mode"]]
-    rows = [[f"{name} ({first['mode']})", *_cells(list(evaluation.values()))]]
+    shown = [(f"{name} ({first['mode']})", evaluation)]
     for mode in modes:
-        rows.append([f"{name} ({mode})", *_cells([found[mode] for found in evaluation.values()])])
-    rows.append(["uniform random", *_cells([found["random"] for found in evaluation.values()])])
+        shown.append((f"{name} ({mode})", {split: found[mode] for split, found in evaluation.items()}))
+    shown.append(("uniform random", {split: found["random"] for split, found in evaluation.items()}))
+    rows = [[label, *_cells(found, raw)] for label, found in shown]
     if any(found["optimal_steps"] is not None for found in evaluation.values()):
         rows.append(
             ["optimal", *(c for f in evaluation.values() for c in (_number(f["optimal_steps"], 1), "1.00"))]
@@ -135,8 +159,15 @@ def _rows(name: str, evaluation: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
-def _cells(found: list[dict[str, Any]]) -> list[str]:
-    return [text for one in found for text in (_mean_std(one["steps"], 1), _mean_std(one["norm_score"], 2))]
+def _cells(found: dict[str, Any], raw: dict[str, bool]) -> list[str]:
+    return [
+        text
+        for split, one in found.items()
+        for text in (
+            _mean_std(one["steps"], 1),
+            _mean_std(one["score"], 1) if raw[split] else _mean_std(one["norm_score"], 2),
+        )
+    ]
 
 
 def _mean_std(value: dict[str, float | None], digits: int) -> str:

@@ -127,6 +127,8 @@ class Experiment:
             "evaluation": evaluation,
             "training": {
                 "avg_score_last_100": statistics.fmean(scores) if scores else None,
+                "best_score": progress.best_score,
+                "endings": dict(sorted(progress.endings.items())),
                 "env_steps": progress.env_steps,
                 "episodes": progress.games_played,
                 "memory_size": len(self.parts.reasoner.retriever.memory) if self.parts.reasoner.retriever else 0,

@@ -72,9 +72,25 @@ def fetch(
 
 
 @games_app.command()
-def warm(game: Annotated[str, typer.Argument(metavar="GAME", help="A game, e.g. zork1.")]) -> None:
-    """Fill the cache of valid actions along a game's walkthrough, so that training starts faster."""
-    _plugin("warm").warm_cache(game)
+def warm(
+    game: Annotated[str, typer.Argument(metavar="GAME", help="A game, e.g. zork1.")],
+    *,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Only so many commands of it; an agent's episode has 100.")
+    ] = None,
+) -> None:
+    """Fill the cache of valid actions along a game's walkthrough, and see how much of it they cover."""
+    from cbrcore.assemble import cache_dir
+
+    progress = _Counted("searching for valid actions (states)")
+    try:
+        report = _plugin("warm").warm_cache(game, cache_dir(), steps=steps, progress=progress)
+    finally:
+        progress.close()
+    typer.echo(
+        f"{report.game}: {report.states} states, {report.searched} of them new, in {report.seconds:.1f} s;"
+        f" valid actions cover {report.covered} of {report.rewarded} rewards"
+    )
 
 
 def _plugin(module: str) -> Any:
@@ -118,6 +134,27 @@ class _Progress:
     def close(self) -> None:
         """End the line that a terminal shows."""
         if self._terminal and self._shown >= 0:
+            _say("")
+
+
+class _Counted:
+    """Shows how far a count has come on stderr: each change on a terminal, every tenth part elsewhere."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._terminal = sys.stderr.isatty()
+        self._shown = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        if not self._terminal and done * 10 // total == self._shown:
+            return
+        self._shown = done * 10 // total
+        line = f"{self._title}: {done}/{total}"
+        typer.echo(f"\r{line} " if self._terminal else line, err=True, nl=not self._terminal)
+
+    def close(self) -> None:
+        """End the line that a terminal shows."""
+        if self._terminal:
             _say("")
 
 

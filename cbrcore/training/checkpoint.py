@@ -18,6 +18,7 @@ from torch import Tensor
 from cbrcore.errors import RunFolderError
 from cbrcore.memory import CaseMemory
 from cbrcore.reasoner import CaseBasedReasoner
+from cbrcore.types import Episode
 
 log = logging.getLogger(__name__)
 
@@ -26,13 +27,15 @@ TENSORS_FILE = "tensors.safetensors"
 MEMORY_FOLDER = "memory"
 FORMAT = 1
 KEPT = 2
+LAST_SCORES = 100
 
 
 @dataclass
 class Progress:
     """Everything a run counts, as plain data.
 
-    `games_played` is the number of finished game plays ("episode" in metrics.jsonl).
+    `games_played` is the number of finished game plays ("episode" in metrics.jsonl); `recent_scores` are the final
+    scores of the last 100, `endings` says how many ended in which way.
     """
 
     games_played: int = 0
@@ -41,8 +44,18 @@ class Progress:
     pretrained: bool = False
     pretraining: dict[str, Any] = field(default_factory=dict)
     recent_scores: list[float] = field(default_factory=list)
+    best_score: float | None = None
+    endings: dict[str, int] = field(default_factory=dict)
     skipped_updates: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
+
+    def count(self, episode: Episode) -> None:
+        """Take in a finished game play of the training."""
+        self.games_played += 1
+        self.recent_scores = [*self.recent_scores, episode.score][-LAST_SCORES:]
+        self.best_score = episode.score if self.best_score is None else max(self.best_score, episode.score)
+        ending = str(episode.ending)
+        self.endings[ending] = self.endings.get(ending, 0) + 1
 
 
 def save_checkpoint(

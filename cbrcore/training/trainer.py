@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -16,8 +16,8 @@ import numpy as np
 
 from cbrcore.config import Recipe
 from cbrcore.errors import Interrupted
-from cbrcore.evaluation import UniformActor, game_seed, reuse_counts
-from cbrcore.interfaces import Environment
+from cbrcore.evaluation import game_seed, reuse_counts
+from cbrcore.interfaces import ContextEncoder, Environment
 from cbrcore.interrupt import StopRequest
 from cbrcore.reasoner import CaseBasedReasoner, Trace, decide_together
 from cbrcore.records import METRICS_FILE, MetricsLog, RunFolder, TensorBoardLog
@@ -32,13 +32,12 @@ from cbrcore.training.checkpoint import (
     restore_agent,
     save_checkpoint,
 )
+from cbrcore.training.collect import collect_experience
 from cbrcore.training.learner import Learner
 from cbrcore.training.pretrain import Experience, pretrain_retriever
 from cbrcore.types import Decision, Episode, Observation, Provenance, StepResult
 
 log = logging.getLogger(__name__)
-
-LAST_SCORES = 100
 
 
 class Reporter(Protocol):
@@ -151,8 +150,7 @@ class Trainer:
             )
             losses = self.learner.pop_losses()
             for episode in episodes:
-                self.progress.games_played += 1
-                self.progress.recent_scores = [*self.progress.recent_scores, episode.score][-LAST_SCORES:]
+                self.progress.count(episode)
                 row = self._row(episode, losses)
                 metrics.write(row)
                 board.write(row)
@@ -221,7 +219,7 @@ class Trainer:
         config, retriever = self.recipe.training.pretrain, self.reasoner.retriever
         if self.progress.pretrained or retriever is None or not config.episodes:
             return
-        experience = self._collect(config.episodes)
+        experience = self._collect(config.episodes, retriever.encoder)
         self.reporter.phase("pretraining the retriever (epochs)", config.epochs)
         report = pretrain_retriever(
             retriever,
@@ -237,39 +235,16 @@ class Trainer:
         self.save(metrics)
         self._leave_if_asked()
 
-    def _collect(self, passes: int) -> list[Experience]:
-        """Play the training games uniformly at random and note every action that has a context."""
+    def _collect(self, passes: int, encoder: ContextEncoder) -> list[Experience]:
         self.reporter.phase("collecting experience (game plays)", passes * len(self._games))
-        experience: list[Experience] = []
-        for first in range(0, passes, len(self._seats)):
-            for episode in self._collect_together(range(first, min(first + len(self._seats), passes))):
-                experience.extend(self._experience_of(episode))
-                self.reporter.advance()
-                self._leave_if_asked()
-        return experience
-
-    def _collect_together(self, numbers: Sequence[int]) -> Iterator[Episode]:
-        """The episodes of several passes, each pass in a seat of its own."""
-        streams = [derive_seed(self.streams.seed, f"pretrain:{number}") for number in numbers]
-        seats = [
-            Seat(environment, UniformActor(np.random.Generator(np.random.PCG64(stream))))
-            for environment, stream in zip(self.environments, streams, strict=False)
-        ]
-        for game in self._games:
-            yield from play_together(
-                seats, [(game, game_seed(stream, game)) for stream in streams], clock=self.clock
-            )
-
-    def _experience_of(self, episode: Episode) -> Iterator[Experience]:
-        assert self.reasoner.retriever is not None
-        encoder = self.reasoner.retriever.encoder
-        past: list[Observation] = []
-        for step in episode.transitions:
-            action = step.decision.action
-            if action.seeds and not step.result.rescored:
-                situation = encoder.situation(step.observation, past)
-                yield Experience(situation, action.seeds, action.template, step.result.reward > 0)
-            past.append(step.observation)
+        found: list[Experience] = []
+        for experience in collect_experience(
+            self.environments, encoder, passes=passes, seed=self.streams.seed, clock=self.clock
+        ):
+            found.extend(experience)
+            self.reporter.advance()
+            self._leave_if_asked()
+        return found
 
     # -- checkpoints ---------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 """Part of every key; a change of what an entry holds, or of how states are told apart, makes it grow."""
 
 WAIT_S = 20.0

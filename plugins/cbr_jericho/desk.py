@@ -38,10 +38,12 @@ class Desk:
         self.engine = Engine(Path(request["path"]), request["seed"])
         self.search = ActionSearch(self.engine, request["templates"], request["tagger"])
         self.surroundings = Surroundings(self.engine)
-        exact = request["cache_key"] == "state"
-        self.keys: Keys = StateKeys() if exact else WorldKeys(self.engine, self.search.tagger)
-        tagger = self.search.tagger.identity
-        identity = f"{self.engine.md5} jericho-{JERICHO_VERSION} {tagger} {request['cache_key']}"
+        self.keys: dict[str, Keys] = {
+            "state": StateKeys(),
+            "world": WorldKeys(self.engine, self.search.tagger),
+        }
+        self.kind: str = request["cache_key"]
+        identity = f"{self.engine.md5} jericho-{JERICHO_VERSION} {self.search.tagger.identity}"
         self.cache = ActionCache(Path(request["cache"]), identity) if request["cache"] else None
         self.seconds: dict[str, float] = {}
         self.counts = {"observations": 0, "cached": 0, "searched": 0}
@@ -140,7 +142,7 @@ class Desk:
         if effort == "nothing" or not self.search.possible:
             return NOTHING
         with self._timed("cache"):
-            key = self.keys.of(seen)
+            key = self.keys[self.kind].of(seen)
             entry = self.cache.get(key) if self.cache else None
         if entry is not None:
             self.counts["cached"] += 1
@@ -152,7 +154,8 @@ class Desk:
             found = self.search.run(seen.state)
         self.counts["searched"] += 1
         if self.cache:
-            self.cache.put(key, found.to_json())
+            for keys in self.keys.values():  # whichever kind a later run asks by
+                self.cache.put(keys.of(seen), found.to_json())
         return found
 
     @contextmanager

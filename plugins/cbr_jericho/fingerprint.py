@@ -47,7 +47,7 @@ class Seen(NamedTuple):
 
 
 class Keys(Protocol):
-    """Makes keys of states."""
+    """Makes keys of states; keys of different kinds are never equal."""
 
     def of(self, seen: Seen) -> bytes: ...
 
@@ -62,7 +62,7 @@ class StateKeys:
         """The key of a state."""
         _, _, *registers, random_numbers, _ = seen.state
         ram, stack, counter, top, *later_registers, _, _ = seen.after_look
-        digest = hashlib.blake2b(ram.tobytes(), digest_size=KEY_BYTES)
+        digest = hashlib.blake2b(ram.tobytes(), digest_size=KEY_BYTES, person=b"state")
         digest.update(stack[top * STACK_WORD :].tobytes())  # beyond the top lies what is not read again
         later = (counter, top, *later_registers)
         digest.update(repr((registers, random_numbers, later, seen.look, seen.inventory)).encode())
@@ -81,7 +81,7 @@ class WorldKeys:
 
     def of(self, seen: Seen) -> bytes:
         """The key of a state's world."""
-        digest = hashlib.blake2b(self._objects(seen.state), digest_size=KEY_BYTES)
+        digest = hashlib.blake2b(self._objects(seen.state), digest_size=KEY_BYTES, person=b"world")
         digest.update(self.engine._get_special_ram().tobytes())
         digest.update(self._nouns(seen.look))
         digest.update(self._nouns(seen.inventory))

@@ -1,0 +1,122 @@
+"""Each neural agent, with and without CBR, from its shipped recipe to a trained one, on a game of each benchmark.
+
+The budgets are tiny: what is asked is that everything fits, that all losses are finite, and that learning reaches
+every parameter.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from toy_run import SilentReporter
+
+from cbrcore.assemble import Parts, assemble
+from cbrcore.config import Recipe
+from cbrcore.experiment import Experiment
+from cbrcore.interrupt import StopRequest
+from cbrcore.plugins import load_plugins
+from cbrcore.recipe import dump_recipe, load_recipe
+from cbrcore.records import METRICS_FILE, RECIPE_FILE, RunFolder
+from cbrcore.training.checkpoint import agent_modules
+
+RECIPES = Path(__file__).parents[1] / "recipes"
+AGENTS = ("text", "tpc", "kga2c", "bike")
+
+SMALL = {
+    "text_encoder": "{use: cbr_text_encoders/untrained, dim: 24}",
+    "training.agent_learning_rate": "0.01",
+    "evaluation.splits": "[]",
+}
+SMALL_CBR = {
+    "context_encoder.heads": "4",
+    "quantizer.parts": "8",
+    "quantizer.codes": "8",
+    "memory.threshold": "0.2",  # so that something is reused
+    "training.pretrain": "{episodes: 2, epochs: 1, batch_size: 16}",
+    "training.retriever_learning_rate": "0.01",
+}
+ON = {
+    "twc": {"environment.max_steps": "40", "run.episodes": "3"},
+    "jericho": {
+        "environment.game": "detective",
+        "environment.max_steps": "10",
+        "run.env_steps": "40",
+        "run.num_envs": "2",
+    },
+}
+
+
+def small_recipe(agent: str, games: str, *, cbr: bool) -> Recipe:
+    alone = agent == "cbr_only"
+    settings = SMALL | ON[games] | (SMALL_CBR if cbr else {}) | ({} if alone else {"agent.hidden": "8"})
+    path = RECIPES / f"{agent}{'_cbr' if cbr and not alone else ''}_{games}.yaml"
+    overrides = [f"{key}={value}" for key, value in settings.items()]
+    return load_recipe(path, overrides=overrides, registry=load_plugins().registry)
+
+
+def train(recipe: Recipe, folder: Path) -> tuple[Parts, dict[str, torch.Tensor]]:
+    """The trained parts, and their parameters as they were before."""
+    parts = assemble(recipe, load_plugins().registry, recipe_dir=recipe.directory)
+    before = {name: value.detach().clone() for name, value in parameters(parts).items()}
+    records = RunFolder.create(recipe.name, folder)
+    records.write_text(RECIPE_FILE, dump_recipe(recipe))
+    try:
+        Experiment(recipe, parts, records, SilentReporter(), StopRequest()).run()
+    finally:
+        parts.close()
+        records.close()
+    return parts, before
+
+
+def parameters(parts: Parts) -> dict[str, torch.nn.Parameter]:
+    return {
+        f"{part}.{name}": value
+        for part, module in agent_modules(parts.reasoner).items()
+        for name, value in module.named_parameters()
+    }
+
+
+@pytest.fixture
+def _published(games_dir, cache_dir, monkeypatch):
+    monkeypatch.setenv("CBR_GAMES", str(games_dir))
+    monkeypatch.setenv("CBR_CACHE", str(cache_dir))
+
+
+@pytest.mark.usefixtures("_published")
+@pytest.mark.parametrize("games", ["twc", "jericho"])
+@pytest.mark.parametrize("cbr", [False, True], ids=["plain", "cbr"])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_every_agent_trains_on_either_benchmark(agent, cbr, games, tmp_path):
+    recipe = small_recipe(agent, games, cbr=cbr)
+    parts, before = train(recipe, tmp_path / "run")
+
+    rows = [json.loads(line) for line in (tmp_path / "run" / METRICS_FILE).read_text().splitlines()]
+    assert rows[-1]["env_steps"] >= 40
+    losses = [
+        value for row in rows for name, value in row.items() if name.startswith("loss") and value is not None
+    ]
+    assert losses
+    assert all(map(math.isfinite, losses))
+
+    after = parameters(parts)
+    unmoved = [name for name, value in after.items() if value.requires_grad and torch.equal(value, before[name])]
+    assert unmoved == []
+    if cbr:
+        assert any(row["memory_size"] for row in rows)
+        assert any(row["reused"] for row in rows)
+        assert any(row["loss_retriever"] is not None for row in rows)
+
+
+@pytest.mark.usefixtures("_published")
+@pytest.mark.parametrize("games", ["twc", "jericho"])
+def test_cases_alone_train_on_either_benchmark(games, tmp_path):
+    """CBR-only: a random policy has nothing to learn, the retriever has."""
+    parts, before = train(small_recipe("cbr_only", games, cbr=True), tmp_path / "run")
+    after = parameters(parts)
+    assert [name for name, value in after.items() if torch.equal(value, before[name])] == []
+    assert {name.split(".")[0] for name in after} == {"context_encoder", "quantizer"}
+    assert len(parts.reasoner.retriever.memory)

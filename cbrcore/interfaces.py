@@ -131,12 +131,8 @@ class ContextEncoder(Trainable, Protocol):
         """What this encoder needs of the state, hashable. `past` holds the episode's earlier observations."""
         ...
 
-    def contexts(self, situation: Situation, tuples: Sequence[EntityTuple]) -> Tensor:
-        """[n, d]: one context per tuple of seed entities, all in the same situation."""
-        ...
-
     def contexts_of_pairs(self, pairs: Sequence[tuple[Situation, EntityTuple]]) -> Tensor:
-        """[n, d]: one context per pair, batched; row i equals ``contexts(situation_i, [tuple_i])[0]``."""
+        """[n, d]: one context per pair of state and seeds. A row depends on its own pair alone."""
         ...
 
 

@@ -127,16 +127,16 @@ class ContextEncoderSuite(Suite):
     def test_one_context_per_tuple(self, build: Build) -> None:
         encoder: ContextEncoder = self.make(build).train(False)
         for situation in self.situations(encoder):
-            contexts = encoder.contexts(situation, TUPLES)
+            contexts = encoder.contexts_of_pairs([(situation, seeds) for seeds in TUPLES])
             assert contexts.shape == (len(TUPLES), encoder.dim)
             assert torch.isfinite(contexts).all()
-            assert encoder.contexts(situation, []).shape == (0, encoder.dim)
+        assert encoder.contexts_of_pairs([]).shape == (0, encoder.dim)
 
     def test_pairs_in_a_batch_equal_single_contexts(self, build: Build) -> None:
         encoder: ContextEncoder = self.make(build).train(False)
         pairs = [(situation, seeds) for situation in self.situations(encoder) for seeds in TUPLES]
         together = encoder.contexts_of_pairs(pairs)
-        alone = torch.stack([encoder.contexts(situation, [seeds])[0] for situation, seeds in pairs])
+        alone = torch.cat([encoder.contexts_of_pairs([pair]) for pair in pairs])
         torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-4)
 
     def test_situations_are_hashable_and_equal_for_equal_observations(self, build: Build) -> None:

@@ -24,13 +24,10 @@ class TableEncoder(nn.Module):
     def situation(self, observation: Observation, past: Sequence[Observation]) -> StateGraph:
         return observation.graph
 
-    def contexts(self, situation: Any, tuples: Sequence[tuple[str, ...]]) -> Tensor:
-        if not tuples:
-            return self.rows.new_zeros(0, self.dim)
-        return torch.stack([sum(self.rows[self.names.index(name)] for name in seeds) for seeds in tuples])
-
     def contexts_of_pairs(self, pairs: Sequence[tuple[Any, tuple[str, ...]]]) -> Tensor:
-        return self.contexts(None, [seeds for _, seeds in pairs])
+        if not pairs:
+            return self.rows.new_zeros(0, self.dim)
+        return torch.stack([sum(self.rows[self.names.index(name)] for name in seeds) for _, seeds in pairs])
 
 
 class DenseIndex:

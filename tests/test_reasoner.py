@@ -147,8 +147,8 @@ def test_one_context_per_distinct_entity_tuple():
     remember(r, BOOK_SHELF)
     calls: list[int] = []
     encoder = r.retriever.encoder
-    original = encoder.contexts
-    encoder.contexts = lambda situation, tuples: (calls.append(len(tuples)), original(situation, tuples))[1]
+    original = encoder.contexts_of_pairs
+    encoder.contexts_of_pairs = lambda pairs: (calls.append(len(pairs)), original(pairs))[1]
     same_tuple = [act(f"{verb} {{}}", "novel") for verb in ("take", "examine", "drop")]
     r.decide(observation(LOOK, *same_tuple, NOVEL_RACK), rng())
     r.decide(observation(LOOK, *same_tuple, NOVEL_RACK), rng())

@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
-from cbrcore.config import Part, Recipe
+from cbrcore.config import Part, Recipe, nested_parts
 from cbrcore.errors import CbrError
 from cbrcore.interfaces import Build, Environment
 from cbrcore.memory import CaseMemory
-from cbrcore.reasoner import CaseBasedReasoner, Retriever
+from cbrcore.reasoner import CaseBasedReasoner
 from cbrcore.registry import Registry
+from cbrcore.retriever import Retriever
 from cbrcore.rng import Streams, derive_seed
 from cbrcore.timing import Stopwatch
 
@@ -69,8 +70,13 @@ def assemble(recipe: Recipe, registry: Registry, *, recipe_dir: Path) -> Parts:
     retain_policy = (
         _build(registry, "retain_policy", recipe.retain_policy, build) if recipe.retain_policy else None
     )
+    agent = _build(registry, "agent", recipe.agent, build).train(False)
+    if getattr(agent, "joint", False) and retriever is None:
+        raise CbrError(
+            f"{recipe.agent.use} weighs what a case memory offers", hint="add 'memory: {}' to the recipe"
+        )
     reasoner = CaseBasedReasoner(
-        _build(registry, "agent", recipe.agent, build).train(False),
+        agent,
         retriever,
         retain_policy,
         gamma=recipe.training.gamma,
@@ -88,22 +94,39 @@ def _retriever(recipe: Recipe, registry: Registry, build: Build, clock: Stopwatc
         False
     )
     assert build.text_encoder is not None
+    identity = " | ".join(
+        [build.text_encoder.identity, *map(_describe, (recipe.context_encoder, recipe.quantizer))]
+    )
     memory = CaseMemory(
         quantizer.index(),
-        identity=" | ".join(
-            [build.text_encoder.identity, *map(_describe, (recipe.context_encoder, recipe.quantizer))]
-        ),
+        identity=identity,
         capacity=recipe.memory.capacity,
         eviction=recipe.memory.eviction,
     )
-    return Retriever(encoder, quantizer, memory, threshold=recipe.memory.threshold, clock=clock)
+    return Retriever(
+        encoder,
+        quantizer,
+        memory,
+        threshold=recipe.memory.threshold,
+        neighbours=recipe.memory.neighbours,
+        failures=CaseMemory(quantizer.index(), identity=identity) if recipe.memory.outcome == "both" else None,
+        refresh=recipe.memory.refresh,
+        clock=clock,
+    )
 
 
-def _build(registry: Registry, kind: str, part: Part, build: Build) -> Any:
+def _build(registry: Registry, kind: str, part: Part, build: Build, path: str = "") -> Any:
+    """The part at `path`: its kind, and for a part within a part the way to it, as in "agent.agent"."""
+    path = path or kind
+
+    def make(setting: str, build: Build) -> Any:
+        inner = getattr(part.settings, setting)
+        return _build(registry, nested_parts(part.settings)[setting].kind, inner, build, f"{path}.{setting}")
+
     factory = registry.find(kind, part.use).load_factory()
     with torch.random.fork_rng():
-        torch.manual_seed(derive_seed(build.seed, f"init:{kind}"))
-        return factory(part.settings, build)
+        torch.manual_seed(derive_seed(build.seed, f"init:{path}"))
+        return factory(part.settings, replace(build, make=make))
 
 
 def _describe(part: Part) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,14 @@ from cbrcore.config import (
     Settings,
     TrainingConfig,
     expand_path,
+    nested_parts,
 )
-from cbrcore.draft import Draft, Override
+from cbrcore.draft import Draft, Override, depth, dotted
 from cbrcore.errors import CbrError, PluginError
 from cbrcore.explain import Fault, check, describe
 from cbrcore.registry import Component, Registry
 from cbrcore.suggestions import Places
+from cbrcore.sweep import VARIANTS
 from cbrcore.yamltext import Keys
 
 HEAD = ("name", "seed", "directory")
@@ -40,6 +42,8 @@ DEFAULT_RETAIN_POLICY = "cbr_retain/last_k"
 OF_MEMORY = {"context_encoder": "cbr_seeded_gat/seeded_gat", "quantizer": "cbr_vq/vq"}
 """Parts that a case memory cannot do without -> the paper's choice."""
 
+NO_PARTS: Mapping[str, Part | None] = {}
+
 
 def settings_class(component: Component) -> type[ComponentConfig]:
     """The component's settings class.
@@ -55,12 +59,32 @@ def settings_class(component: Component) -> type[ComponentConfig]:
 
 def apply_override(draft: Draft, override: Override, registry: Registry) -> None:
     """Set a value; another component for a part starts from its own defaults."""
-    kind = next(map(str, override.keys), "")
-    former = draft.data.get(kind)
-    chooses = kind in PARTS and override.keys[1:] == ("use",) and isinstance(former, dict) and "use" in former
-    if chooses and not _same_component(registry, kind, former["use"], override.value.data):
-        draft.keep_only(kind, "use")
+    *part, last = override.keys or ("",)
+    former = _named_at(draft.data, part, registry) if last == "use" else None
+    if former is not None and not _same_component(registry, *former, override.value.data):
+        draft.keep_only(tuple(part), "use")
     draft.apply(override)
+
+
+def _named_at(data: Any, keys: Sequence[str | int], registry: Registry) -> tuple[str, Any] | None:
+    """(kind, what its `use` line says) of the part at `keys`; None if there is no such part."""
+    kinds: dict[str, str] = {kind: kind for kind in PARTS}
+    kind = None
+    for key in keys:
+        kind, data = kinds.get(str(key)), data.get(key)
+        if kind is None or not isinstance(data, dict) or "use" not in data:
+            return None
+        kinds = _kinds_in(registry, kind, data["use"])
+    return None if kind is None else (kind, data["use"])
+
+
+def _kinds_in(registry: Registry, kind: str, name: Any) -> dict[str, str]:
+    """setting -> kind, for the settings of a component that are parts of their own."""
+    try:
+        model = settings_class(registry.find(kind, str(name)))
+    except CbrError:
+        return {}
+    return {setting: mark.kind for setting, mark in nested_parts(model).items()}
 
 
 def _same_component(registry: Registry, kind: str, one: Any, other: Any) -> bool:
@@ -90,6 +114,7 @@ class Checker:
         self._registry = registry
         self._name = name
         self._folder = folder
+        self._components: dict[Keys, Component] = {}
         self._models: dict[str, type[Settings]] = dict(SECTIONS)
 
     def __repr__(self) -> str:
@@ -99,15 +124,15 @@ class Checker:
         """The fields of the recipe; worth nothing if the draft has problems."""
         self._remove_nulls()
         self._fill_in_parts()
-        components = {kind: component for kind in PARTS if (component := self._resolve(kind)) is not None}
+        for kind in PARTS:
+            self._resolve((kind,), kind, required=kind in REQUIRED)
         self._check_top()
         self._check_cases()
         fields = self._head()
-        for section, model in self._models.items():
+        for section, model in SECTIONS.items():
             if section in self._draft.data:
                 fields[section] = self._settings((section,), model)
-        for kind, component in components.items():
-            fields[kind] = Part(use=component.qualified, settings=fields[kind])
+        fields |= {kind: part for kind in PARTS if (part := self._part((kind,))) is not None}
         self._check_run(fields.get("run"))
         self._check_sweep()
         return fields | ({"sweep": self._draft.data["sweep"]} if "sweep" in self._draft.data else {})
@@ -128,34 +153,44 @@ class Checker:
         if "memory" in self._draft.data:
             self._draft.data.setdefault("retain_policy", {"use": DEFAULT_RETAIN_POLICY})
 
-    def _resolve(self, kind: str) -> Component | None:
-        """The component that a part uses; its settings class goes to `_models`. None if there is none."""
+    def _resolve(self, keys: Keys, kind: str, *, required: bool) -> None:
+        """Find the component that the part at `keys` uses and its settings class; then the parts in it."""
         try:
-            component = self._component(kind)
-            if component is not None:
-                self._models[kind] = settings_class(component)
-            return component
+            component = self._component(keys, kind, required=required)
+            if component is None:
+                return
+            model = settings_class(component)
         except _Wrong as error:
             self._note(error.keys, error.what)
         except CbrError as error:
-            self._note((kind, "use"), _one_line(error))
-        return None
+            self._note((*keys, "use"), _one_line(error))
+        else:
+            self._components[keys], self._models[dotted(keys)] = component, model
+            for name, mark in nested_parts(model).items():
+                self._resolve((*keys, name), mark.kind, required=model.model_fields[name].is_required())
 
-    def _component(self, kind: str) -> Component | None:
-        part = self._draft.data.get(kind)
+    def _component(self, keys: Keys, kind: str, *, required: bool) -> Component | None:
+        part, key = self._written(keys), keys[-1]
         offered = (
             ", ".join(component.qualified for component in self._registry.of_kind(kind)) or "none is installed"
         )
-        if part is None and kind not in REQUIRED:
+        if part is None and not required:
             return None
         if part is None:
-            raise _Wrong((kind,), f"is required; add '{kind}: {{use: PLUGIN/NAME}}', one of: {offered}")
+            raise _Wrong(keys, f"is required; add '{key}: {{use: PLUGIN/NAME}}', one of: {offered}")
         if not isinstance(part, dict):
             name = part if isinstance(part, str) else "PLUGIN/NAME"
-            raise _Wrong((kind,), f"must be a section; write '{kind}: {{use: {name}}}'")
+            raise _Wrong(keys, f"must be a section; write '{key}: {{use: {name}}}'")
         if not isinstance(part.get("use"), str):
-            raise _Wrong((kind,), f"does not say which component; add 'use: PLUGIN/NAME', one of: {offered}")
+            raise _Wrong(keys, f"does not say which component; add 'use: PLUGIN/NAME', one of: {offered}")
         return self._registry.find(kind, part["use"])
+
+    def _written(self, keys: Keys) -> Any:
+        """What the draft holds at `keys`; None if nothing is there."""
+        value = self._draft.data
+        for key in keys:
+            value = value.get(key)
+        return value
 
     def _check_top(self) -> None:
         for key in self._draft.data:
@@ -194,25 +229,41 @@ class Checker:
         head = self._checked((), RecipeHead, {key: data[key] for key in HEAD if key in data})
         return {} if head is None else dict(head)
 
-    def _settings(self, keys: Keys, model: type[Settings]) -> Settings | None:
-        section = self._draft.data[keys[0]]
-        if isinstance(section, dict):
-            return self._checked(keys, model, {key: value for key, value in section.items() if key != "use"})
-        self._note(keys, "must be a section of 'key: value' lines; write {} for its defaults")
-        return None
+    def _part(self, keys: Keys) -> Part | None:
+        """The part at `keys`; None if there is none, or something is wrong with it."""
+        component = self._components.get(keys)
+        settings = None if component is None else self._settings(keys, self._models[dotted(keys)])
+        return None if component is None or settings is None else Part(use=component.qualified, settings=settings)
 
-    def _checked(self, keys: Keys, model: type[Settings], data: dict[str, Any]) -> Settings | None:
-        """The settings that `data`, written at `keys`, means; notes everything that is wrong with them."""
+    def _settings(self, keys: Keys, model: type[Settings]) -> Settings | None:
+        section = self._written(keys)
+        if not isinstance(section, dict):
+            self._note(keys, "must be a section of 'key: value' lines; write {} for its defaults")
+            return None
+        parts = {name: self._part((*keys, name)) for name in nested_parts(model)}
+        left_out = ["use", *(name for name, part in parts.items() if part is None)]
+        data = {key: value for key, value in section.items() if key not in left_out}
+        return self._checked(keys, model, data, parts)
+
+    def _checked(
+        self, keys: Keys, model: type[Settings], data: dict[str, Any], parts: Mapping[str, Part | None] = NO_PARTS
+    ) -> Settings | None:
+        """The settings that `data`, written at `keys`, means; notes everything that is wrong with them.
+
+        Args:
+            parts: the settings that are parts of their own; what is wrong with those is noted already.
+        """
         try:
-            found, faults = check(model, data)
+            found, faults = check(model, data, parts)
             if self._restore_text(keys, data, faults):
-                found, faults = check(model, data)
+                found, faults = check(model, data, parts)
         except CbrError as error:
             self._note(keys, _one_line(error))
             return None
         for fault in faults:
             at = keys + fault.keys
-            self._note(at, self._unknown(at) if fault.kind == "extra_forbidden" else fault.message)
+            if not (fault.keys and fault.keys[0] in parts):
+                self._note(at, self._unknown(at) if fault.kind == "extra_forbidden" else fault.message)
         return found
 
     def _restore_text(self, keys: Keys, data: dict[str, Any], faults: Iterable[Fault]) -> bool:
@@ -237,29 +288,54 @@ class Checker:
             self._note(("sweep",), "must be a section of 'dotted.path: [values]' lines")
             return
         for axis, values in axes.items():
-            if not isinstance(values, list) or not values:
+            if axis == VARIANTS:
+                self._check_variants(values)
+            elif not isinstance(values, list) or not values:
                 self._note(("sweep", axis), "needs a list of values, as in 'training.gamma: [0.9, 0.95]'")
-            elif not all(axis.split(".")) or axis.split(".")[0] in ("schema", "sweep"):
+            elif not _can_be_swept(axis):
                 self._note(("sweep", axis), "cannot be swept")
             else:
                 self._try_values(axis, len(values))
 
+    def _check_variants(self, variants: Any) -> None:
+        """Each variant is a name and settings by dotted path, which belong together."""
+        if not isinstance(variants, dict) or not variants:
+            self._note(("sweep", VARIANTS), "must be a section of 'name: {dotted.path: value}' lines")
+            return
+        for name, settings in variants.items():
+            keys: Keys = ("sweep", VARIANTS, name)
+            if not isinstance(settings, dict):
+                self._note(keys, "must be a section of 'dotted.path: value' lines")
+            elif wrong := [path for path in settings if not _can_be_swept(path)]:
+                self._note((*keys, wrong[0]), "cannot be swept")
+            else:
+                self._try({path: (*keys, path) for path in settings})
+
     def _try_values(self, axis: str, count: int) -> None:
         """Check each value of an axis alone; what only a combination breaks shows when the sweep is expanded."""
         for position in range(count):
-            keys: Keys = ("sweep", axis, position)
-            trial = self._draft.trial()
-            del trial.data["sweep"]
-            value = Override(tuple(axis.split(".")), self._draft.document_at(keys), label=axis)
+            self._try({axis: ("sweep", axis, position)})
+
+    def _try(self, settings: Mapping[str, Keys]) -> None:
+        """Check the recipe with these settings: dotted path -> where in the sweep its value is written."""
+        trial = self._draft.trial()
+        del trial.data["sweep"]
+        for path, keys in sorted(settings.items(), key=lambda item: depth(item[0])):
+            value = Override(tuple(path.split(".")), self._draft.document_at(keys), label=path)
             apply_override(trial, value, self._registry)
-            Checker(trial, self._registry, self._name, self._folder).check()
-            for problem in trial.problems:
-                if problem.mark.label == axis:
-                    inside = problem.path.removeprefix(axis).lstrip(".")
-                    self._note(keys, f"{inside}: {problem.what}" if inside else problem.what)
+        Checker(trial, self._registry, self._name, self._folder).check()
+        for problem in trial.problems:
+            if problem.mark.label in settings:
+                inside = problem.path.removeprefix(problem.mark.label).lstrip(".")
+                keys = settings[problem.mark.label]
+                self._note(keys, f"{inside}: {problem.what}" if inside else problem.what)
 
     def _note(self, keys: Keys, what: str) -> None:
         self._draft.note(keys, what)
+
+
+def _can_be_swept(path: str) -> bool:
+    return all(path.split(".")) and path.split(".")[0] not in ("schema", "sweep")
 
 
 def replace_at(data: Any, keys: Sequence[str | int], value: Any) -> None:

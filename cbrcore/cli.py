@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
+from cbrcore.cases_cli import cases_app
 from cbrcore.errors import CbrError, Interrupted, RecipeError
 from cbrcore.games_cli import games_app
+from cbrcore.play_cli import play
 
 if TYPE_CHECKING:
     from cbrcore.config import Recipe
@@ -34,6 +36,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Device = Annotated[
     Literal["auto", "cpu", "cuda"] | None, typer.Option(help="Where the networks run; overrides the recipe.")
 ]
+
+
+DEFAULT_LAUNCHER = "cbr_launchers/local"
+DEFAULT_COLLECTOR = "{use: cbr_kga2c/kga2c, unit: sentence, hidden: 64}"
 
 
 class _Commands(TyperGroup):
@@ -56,6 +62,7 @@ app = typer.Typer(
 
 
 app.add_typer(games_app, name="games")
+app.add_typer(cases_app, name="cases")
 
 
 def main() -> None:
@@ -119,6 +126,85 @@ def run(
 
 
 @app.command()
+def pretrain(
+    recipe: RecipePath,
+    *,
+    collector: Annotated[
+        str,
+        typer.Option(
+            metavar="AGENT",
+            help="Who collects the experience: a plain agent that learns meanwhile, by name or as a section"
+            " ('{use: ..., ...}'), or 'random'.",
+        ),
+    ] = DEFAULT_COLLECTOR,
+    set_: Sets = None,
+    seed: Annotated[int | None, typer.Option(help="The seed; overrides the recipe.")] = None,
+    device: Device = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where it goes [default: a new folder in runs/]")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in the --out folder.")] = False,
+    plugin: PluginFiles = None,
+) -> None:
+    """Pretrain a recipe's retriever, for any number of runs: `training: {pretrain: {retriever: DIR}}`."""
+    sets = _sets(set_, seed, device)
+    checked, report = _recipe(recipe, sets, plugin or ())
+    from cbrcore import session
+    from cbrcore.console import pretraining_table
+    from cbrcore.pretraining import collector_overrides
+    from cbrcore.recipe import load_recipe
+
+    agent = None
+    if collector != "random":
+        overrides = [*sets, *collector_overrides(collector)]
+        agent = load_recipe(recipe, overrides=overrides, registry=report.registry)
+    found, folder = session.pretrain(checked, agent, report, out, overwrite=overwrite)
+    typer.echo(f"{pretraining_table(found)}\n\nretriever: {folder}")
+    _say(f"use it: --set training.pretrain.retriever={folder}")
+
+
+@app.command()
+def sweep(
+    recipe: RecipePath,
+    *,
+    set_: Sets = None,
+    seed: Annotated[int | None, typer.Option(help="The seed of all runs; overrides the recipe.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The sweep's folder [default: runs/<name of the recipe>]")
+    ] = None,
+    launcher: Annotated[
+        str,
+        typer.Option(
+            metavar="LAUNCHER",
+            help="Where the runs execute: a launcher's name, or a section ('{use: cbr_launchers/ray, ...}').",
+        ),
+    ] = DEFAULT_LAUNCHER,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="So many runs at the same time [default: as there is room for]")
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option(metavar="PATTERN", help="Only runs whose id fits, as in '*seed=0'.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs; do nothing.")] = False,
+    plugin: PluginFiles = None,
+) -> None:
+    """Execute all runs of a recipe's sweep. Repeat it at will: what is done is skipped, the rest continues."""
+    sets = _sets(set_, seed, None)
+    checked, report = _recipe(recipe, sets, plugin or ())
+    from cbrcore.sweeping import plan, session, work
+
+    session.check_seed(checked, seed)
+    prepared = session.prepare(session.Given(recipe, checked, sets, only), out, report.registry)
+    if dry_run:
+        typer.echo(session.overview(prepared))
+        return
+    found = session.execute(
+        prepared, plan.make_launcher(launcher, report.registry), work.Options(jobs, tuple(plugin or ()))
+    )
+    typer.echo(f"{found}\nsweep folder: {prepared.folder.path}")
+
+
+@app.command()
 def evaluate(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
     *,
@@ -133,6 +219,53 @@ def evaluate(
     from cbrcore import session
 
     _print_results(session.evaluate(checked, report, folder, split or ()), folder)
+
+
+@app.command()
+def report(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="RUN_OR_SWEEP...", help="Folders of runs, or of sweeps (of many runs).")
+    ],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help="The page [default: report.html, in the folder if there is one]"),
+    ] = None,
+    paper: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The paper's numbers [default: recipes/tables/paper.yaml, if here]"),
+    ] = None,
+    plugin: PluginFiles = None,
+) -> None:
+    """Write a page about runs: tables beside the paper's numbers, statistics over seeds, figures."""
+    from cbrcore.report.make import write_report
+
+    written = write_report(folders, _plugins(plugin or ()), out=out, paper=paper)
+    for note in written.notes:
+        _say(f"note: {note}")
+    typer.echo(f"{written.runs} runs: {written.page}\nits tables: {written.markdown}, {written.tables}")
+
+
+app.command()(play)
+
+
+@app.command()
+def doctor(
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Look only; leave out the self-test.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """See what is installed and found, test it (two minutes at most), and tell how to mend what is wrong."""
+    from cbrcore.doctor import examine
+
+    _say("looking ..." if quick else "looking, and testing (two minutes at most) ...")
+    found = examine(quick=quick)
+    if as_json:
+        _print_json(found.data())
+    else:
+        typer.echo("\n".join(found.lines()))
+    if not found.ok:
+        raise typer.Exit(1)
 
 
 @app.command("list-plugins")

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic_core import CoreSchema, core_schema
 
 from cbrcore.errors import CbrError
 
@@ -43,6 +45,50 @@ class Part(BaseModel):
     """The component's own config object."""
 
 
+@dataclass(frozen=True)
+class NestedPart:
+    """Marks a setting that is a part of its own, so that a component can be built around another one::
+
+        agent: Annotated[Part, NestedPart("agent")]
+
+    In a recipe it is written as any part is, ``use`` and settings; the recipe's checker makes the `Part`. The
+    outer component builds it with `Build.make`. With the type ``Part | None`` and the default None it may be left
+    out.
+
+    Attributes:
+        kind: of the component, as in "agent".
+    """
+
+    kind: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        written = core_schema.plain_serializer_function_ser_schema(_as_in_a_recipe)
+        return core_schema.with_info_before_validator_function(_checked, handler(source), serialization=written)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "object", "part": self.kind}
+
+
+def nested_parts(settings: Settings | type[Settings]) -> dict[str, NestedPart]:
+    """The settings that are parts of their own, by name."""
+    model = settings if isinstance(settings, type) else type(settings)
+    return {
+        name: mark
+        for name, field in model.model_fields.items()
+        for mark in field.metadata
+        if isinstance(mark, NestedPart)
+    }
+
+
+def _checked(value: Any, info: ValidationInfo) -> Any:
+    """The part that the recipe's checker made of what is written."""
+    return (info.context or {}).get(info.field_name, value)
+
+
+def _as_in_a_recipe(part: Part | None) -> dict[str, Any] | None:
+    return None if part is None else {"use": part.use, **part.settings.model_dump(mode="json", by_alias=True)}
+
+
 class MemoryConfig(Settings):
     """The case memory and how it is asked [P §3, App. J]."""
 
@@ -50,8 +96,20 @@ class MemoryConfig(Settings):
     """tau: a case is retrieved if its relevance is strictly greater."""
     capacity: Annotated[int, Field(ge=1)] | None = None
     """Most cases kept; no limit if left out."""
-    eviction: Literal["oldest", "least_used"] = "oldest"
-    """Which case leaves when the capacity is passed."""
+    eviction: Literal["oldest", "least_used", "least_successful"] = "oldest"
+    """Which case leaves when the capacity is passed: by age, by use (rewards and reuses), or by success (the share
+    of its reuses that was rewarded)."""
+    neighbours: Annotated[int, Field(ge=1)] = 1
+    """So many of the most similar cases of a context vote on the template, each with its relevance. 1: the most
+    similar case decides, as in the paper."""
+    outcome: Literal["rewarded", "both"] = "rewarded"
+    """`both`: a reuse that earned nothing is kept as negative evidence; a candidate is dropped if a case that
+    failed with its template is at least as similar. Meant for retain policies that keep rewarded actions only."""
+    refresh: bool = False
+    """Compute the keys of all cases anew whenever the retriever has changed. Off in the paper: keys stay as they
+    were when the case was retained."""
+    cases: str | None = None
+    """Start with the cases that `cbr cases export` wrote to this folder, relative to the recipe."""
     retry_failed: bool = True
     """Reuse an action again that earned nothing earlier in the same episode (the paper does). `false` is a
     deviation: revise then drops such candidates until the episode ends."""
@@ -68,6 +126,8 @@ class PretrainConfig(Settings):
     """Pairs per update."""
     learning_rate: Annotated[float, Field(gt=0, le=1)] = 1e-4
     """Adam's step size."""
+    retriever: str | None = None
+    """Take a retriever that `cbr pretrain` made instead: its folder, relative to the recipe."""
     positives_above: Annotated[float, Field(gt=0, le=1)] = 0.9
     """Stop early when this share of the positive pairs is above tau and 1 minus it of the negatives at most."""
 
@@ -151,7 +211,7 @@ class Recipe(RecipeHead):
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     run: RunConfig = RunConfig()
-    sweep: dict[str, list[Any]] | None = None
+    sweep: dict[str, Any] | None = None
 
     @property
     def uses_cases(self) -> bool:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import time
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 SECONDS_BETWEEN_LINES = 10.0
+
+if TYPE_CHECKING:
+    from cbrcore.training.pretrain import PretrainReport
 
 
 class PlainReporter:
@@ -54,6 +59,21 @@ class PlainReporter:
         self._shown = time.monotonic()
         note = f"  {self._note}" if self._note else ""
         self.say(f"{self._title}: {self._done}/{self._total}{note}")
+
+
+@dataclass(frozen=True)
+class PhaseProgress:
+    """How far a phase is: what a `PlainReporter` writes, read back."""
+
+    title: str
+    done: int
+    total: int
+
+
+def last_progress(text: str) -> PhaseProgress | None:
+    """The last line of progress in a log; None if there is none."""
+    found = re.findall(r"^(\S.*): (\d+)/(\d+)(?:  .*)?$", text, re.MULTILINE)
+    return PhaseProgress(found[-1][0], int(found[-1][1]), int(found[-1][2])) if found else None
 
 
 class RichReporter:
@@ -128,6 +148,20 @@ def results_table(results: dict[str, Any]) -> str:
         ]
         tables.append(_markdown([header, *_rows(results["name"], evaluation, raw)]))
     return "\n\n".join(tables)
+
+
+def pretraining_table(report: PretrainReport) -> str:
+    """Similarities of pairs before and after pretraining."""
+    names = {
+        "same": "rewarded, same template",
+        "different": "rewarded, different templates",
+        "failed": "rewarded and not, same template",
+    }
+    rows = [
+        [label, _number(getattr(report.before, kind), 2), _number(getattr(report.after, kind), 2)]
+        for kind, label in names.items()
+    ]
+    return _markdown([["mean similarity of pairs", "before", "after"], *rows])
 
 
 def _training_table(training: dict[str, Any], games: dict[str, dict[str, Any]]) -> str:

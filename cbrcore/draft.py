@@ -76,10 +76,14 @@ class Draft:
         """The plain scalar at `keys` as it was typed: ``1.10`` for the number 1.1."""
         return self._marks[keys].typed if keys in self._marks else None
 
-    def keep_only(self, section: str, key: str) -> None:
+    def keep_only(self, section: Keys, key: str) -> None:
         """Drop everything in a section but one key."""
-        self.data[section] = {key: self.data[section][key]}
-        self._forget((section,), but=(section, key))
+        inner = self.data
+        for step in section:
+            inner = inner[step]
+        for other in [other for other in inner if other != key]:
+            del inner[other]
+        self._forget(section, but=(*section, key))
 
     def apply(self, override: Override) -> None:
         """Set a value, making the sections on the way to it."""
@@ -150,7 +154,13 @@ def parse_overrides(texts: Sequence[str]) -> list[Override]:
     So their order on the command line does not matter, except that the last one wins for the same path.
     """
     overrides = [parse_override(text) for text in texts]
-    return sorted(overrides, key=lambda override: (len(override.keys), override.keys[-1:] != ("use",)))
+    return sorted(overrides, key=lambda override: depth(".".join(map(str, override.keys))))
+
+
+def depth(path: str) -> tuple[int, bool]:
+    """Order of overrides: sections before what is in them, and ``use`` before the other settings of its part."""
+    keys = path.split(".")
+    return len(keys), keys[-1] != "use"
 
 
 def parse_override(text: str) -> Override:

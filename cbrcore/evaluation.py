@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,28 @@ class UniformActor:
 
 
 @dataclass(frozen=True)
+class ReuseCounts:
+    """How often cases were reused in an episode [P Fig. 4].
+
+    Attributes:
+        reused: steps whose action was a reused one, by rule or by a joint agent's choice.
+        rewarded: those of them that earned a reward.
+        agent_same: of the rewarded ones, those for which the agent alone drew the same action.
+    """
+
+    reused: int
+    rewarded: int
+    agent_same: int
+
+    @classmethod
+    def of(cls, episode: Episode) -> ReuseCounts:
+        reused = [step for step in episode.transitions if step.decision.chosen is not None]
+        rewarded = [step for step in reused if step.result.reward > 0]
+        same = [step for step in rewarded if step.decision.agent_action == step.decision.action]
+        return cls(len(reused), len(rewarded), len(same))
+
+
+@dataclass(frozen=True)
 class Play:
     """One evaluation play."""
 
@@ -71,20 +93,13 @@ class Play:
     score: float
     norm_score: float | None
     ending: Ending
-    reused: int
-    reuse_rewarded: int
+    reuse: ReuseCounts
 
     @classmethod
     def of(cls, episode: Episode, number: int) -> Play:
         assert episode.ending is not None
-        counts = reuse_counts(episode)
-        return cls(episode.game, number, episode.steps, episode.score, episode.norm_score, episode.ending, *counts)
-
-
-def reuse_counts(episode: Episode) -> tuple[int, int]:
-    """(steps whose action was reused, those of them that were rewarded)."""
-    reused = [step for step in episode.transitions if step.decision.source == "reuse"]
-    return len(reused), sum(step.result.reward > 0 for step in reused)
+        counts = ReuseCounts.of(episode)
+        return cls(episode.game, number, episode.steps, episode.score, episode.norm_score, episode.ending, counts)
 
 
 def play_passes(
@@ -125,8 +140,10 @@ def summarize(plays: Sequence[Play]) -> dict[str, Any]:
         "norm_score": mean_std(plays, lambda play: play.norm_score),
         "score": mean_std(plays, lambda play: play.score),
         "endings": dict(sorted(Counter(play.ending.value for play in plays).items())),
-        "reused": sum(play.reused for play in plays),
-        "reuse_rewarded": sum(play.reuse_rewarded for play in plays),
+        "total_steps": sum(play.steps for play in plays),
+        "reused": sum(play.reuse.reused for play in plays),
+        "reuse_rewarded": sum(play.reuse.rewarded for play in plays),
+        "reuse_agent_same": sum(play.reuse.agent_same for play in plays),
         "games": {
             game: {
                 "steps": statistics.fmean(play.steps for play in plays if play.game == game),
@@ -135,6 +152,17 @@ def summarize(plays: Sequence[Play]) -> dict[str, Any]:
             for game in dict.fromkeys(play.game for play in plays)
         },
     }
+
+
+def ood_gap(evaluation: Mapping[str, Any]) -> dict[str, float] | None:
+    """|OUT - IN| of the mean steps and normalized score [P App. H]; None unless both splits were played."""
+    if not {"in", "out"} <= evaluation.keys():
+        return None
+    gaps = {
+        metric: (evaluation["out"][metric]["mean"], evaluation["in"][metric]["mean"])
+        for metric in ("steps", "norm_score")
+    }
+    return {metric: abs(out - inside) for metric, (out, inside) in gaps.items() if None not in (out, inside)}
 
 
 def mean_std(plays: Sequence[Play], value: Callable[[Play], float | None]) -> dict[str, float | None]:

@@ -18,7 +18,7 @@ import torch
 from cbrcore.assemble import Parts
 from cbrcore.config import Recipe
 from cbrcore.errors import Interrupted, RunFolderError
-from cbrcore.evaluation import FrozenActor, UniformActor, play_passes, summarize
+from cbrcore.evaluation import FrozenActor, UniformActor, ood_gap, play_passes, summarize
 from cbrcore.interrupt import StopRequest
 from cbrcore.records import RESULTS_FILE, TIMING_FILE, RunFolder
 from cbrcore.runner import Actor
@@ -56,7 +56,7 @@ class Experiment:
         finally:
             self._write_timing(trainer.progress)
             if p.reasoner.retriever is not None:
-                p.reasoner.retriever.memory.save(self.folder.memory)
+                p.reasoner.retriever.memory.save(self.folder.memory, weights=p.reasoner.retriever.digest())
         results = self.results(progress, self.evaluate(self.recipe.evaluation.splits))
         self.folder.write_json(RESULTS_FILE, results)
         return results
@@ -125,6 +125,7 @@ class Experiment:
             "schema": 1,
             "name": self.recipe.name,
             "evaluation": evaluation,
+            "ood_gap": ood_gap(evaluation),
             "training": {
                 "avg_score_last_100": statistics.fmean(scores) if scores else None,
                 "best_score": progress.best_score,

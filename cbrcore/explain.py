@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic_core import ErrorDetails
 
+from cbrcore.config import Part
 from cbrcore.errors import PluginError, closest
 from cbrcore.yamltext import Keys
 
@@ -41,20 +42,25 @@ class Setting:
     description: str
 
 
-def check(model: type[Model], data: Mapping[str, Any]) -> tuple[Model | None, list[Fault]]:
+def check(
+    model: type[Model], data: Mapping[str, Any], parts: Mapping[str, Part | None] | None = None
+) -> tuple[Model | None, list[Fault]]:
     """The settings that `data` means, or everything that is wrong with it.
 
     Strict: text is no number and 1 is no boolean, but a list gives a tuple and text gives a path or an enum
     (pydantic's JSON mode).
+
+    Args:
+        parts: what the settings that are parts of their own were found to mean.
     """
     try:
-        return model.model_validate_json(json.dumps(data), strict=True), []
+        return model.model_validate_json(json.dumps(data), strict=True, context=parts), []
     except ValidationError as error:
         faults = _faults(error, model, data)
     if faults:
         return None, faults
     try:
-        return model.model_validate(data), []
+        return model.model_validate(data, context=parts), []
     except ValidationError as error:
         return None, _faults(error, model, data)
 
@@ -214,6 +220,8 @@ def _type(field: Schema, definitions: Schema) -> str:
         return _type(definitions[field["$ref"].rpartition("/")[2]], definitions)
     if "enum" in field or "const" in field:
         return " | ".join(str(choice) for choice in field.get("enum", [field.get("const")]))
+    if "part" in field:
+        return f"part ({field['part']})"
     if "anyOf" in field:
         return " or ".join(_type(branch, definitions) for branch in field["anyOf"])
     kind = field.get("type")

@@ -9,11 +9,12 @@ whole, and `build` (a `Build`) is what it may use from outside.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from cbrcore.errors import CbrError
 from cbrcore.types import Action, Candidate, EntityTuple, Observation, StepResult
 
 if TYPE_CHECKING:
@@ -28,6 +29,17 @@ AgentState = Any
 """An agent's recurrent memory within an episode; None for agents without one."""
 
 
+def no_parts(setting: str, build: Build) -> Any:
+    """What `Build.make` is outside of a recipe.
+
+    Raises:
+        CbrError: always.
+    """
+    raise CbrError(
+        f"nothing builds the part in the setting {setting!r}", hint="build it from a recipe, or give `make`"
+    )
+
+
 @dataclass(frozen=True)
 class Build:
     """What a factory may use besides its own settings.
@@ -39,6 +51,10 @@ class Build:
         cache_dir: for files that can be made again (compiled games, encoded texts).
         text_encoder: the recipe's text encoder; None while that itself is built.
         context_dim: d, known once the context encoder is built; 0 before.
+        action_features: width e of the features that an agent is given for each admissible action
+            (`AgentInput.action_features`) and takes in beside what scores the action; 0: none.
+        make: builds the part in a setting of the component's own (`cbrcore.config.NestedPart`), by the setting's
+            name, with the `Build` that it shall have.
     """
 
     device: str = "cpu"
@@ -47,6 +63,8 @@ class Build:
     cache_dir: Path = field(default_factory=lambda: Path.home() / ".cache" / "cbr")
     text_encoder: TextEncoder | None = None
     context_dim: int = 0
+    action_features: int = 0
+    make: Callable[[str, Build], Any] = no_parts
 
 
 @runtime_checkable
@@ -55,6 +73,9 @@ class Environment(Protocol):
 
     `handicaps` names everything that makes the task easier than the bare text game (ground-truth
     graph, filtered commands ...); it is copied into the results.
+
+    It may tell, for `cbr report` alone, where the objects of a split's games belong:
+    ``object_places(split) -> {object: {place, ...}}``.
     """
 
     handicaps: Mapping[str, Any]
@@ -123,7 +144,15 @@ class Trainable(Protocol):
 
 @runtime_checkable
 class ContextEncoder(Trainable, Protocol):
-    """context(s_t, a_t): a continuous vector for the portion of the state relevant to an action [P §4.1]."""
+    """context(s_t, a_t): a continuous vector for the portion of the state relevant to an action [P §4.1].
+
+    An encoder that makes a context of only some of an action's entities may have a method ``view(action)``: the
+    action with its other entities as words of the template ("insert {} into fridge" of the apple). Cases then hold
+    that template, and reuse puts the current action's own entities into it.
+
+    An encoder that gives an object a vector of its own may say, for `cbr report`, how well neighbours share a
+    place: ``held_out({object: places})``, as `cbr_entity/entity` has it [P App. G].
+    """
 
     dim: int
 
@@ -204,7 +233,7 @@ class RetainItem:
     """One executed action of the running episode, as retain policies see it.
 
     `key` is None for an action without seeds; such items cannot be stored. `td_error` is None until
-    the next state's value is known.
+    the next state's value is known. `situation` is what the key was made of, beside the action's seeds.
     """
 
     key: Tensor | None
@@ -212,11 +241,12 @@ class RetainItem:
     step: int
     reward: float
     td_error: float | None = None
+    situation: Situation = None
 
 
 @runtime_checkable
 class RetainPolicy(Protocol):
-    """retain(T): which of the episode's executed actions enter the memory when r_t > 0 [P §3, App. E]."""
+    """retain(T): which of the episode's executed actions enter the memory when r_t > 0 [P §3, App. D]."""
 
     def select(self, buffer: Sequence[RetainItem], rng: np.random.Generator) -> Sequence[RetainItem]:
         """`buffer` is the episode so far, oldest first; the last item is the rewarded one."""
@@ -225,11 +255,20 @@ class RetainPolicy(Protocol):
 
 @dataclass(frozen=True)
 class AgentInput:
-    """One step for an agent: what it sees, its recurrent state before, and what the reasoner offers."""
+    """One step for an agent: what it sees, its recurrent state before, and what the reasoner offers.
+
+    Attributes:
+        candidates: what the case memory offers in this state.
+        relevance: delta of each candidate [C], with gradients to the retriever; given while a joint agent is
+            updated. None: the numbers in the candidates' matches are all there is.
+        action_features: [A, e] for an agent that was built with them (`Build.action_features`).
+    """
 
     observation: Observation
     state: AgentState = None
     candidates: tuple[Candidate, ...] = ()
+    relevance: Tensor | None = None
+    action_features: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -245,8 +284,14 @@ class PolicyOutput:
 class NeuralAgent(Trainable, Protocol):
     """pi(a|s): the on-policy agent that is asked when nothing can be reused. It may have no parameters.
 
-    An agent that is told more than the bare text game tells (a hand-written knowledge graph ...) names it in
-    an attribute `handicaps`, as an environment does; it is copied into the results.
+    Attributes that an agent may have besides:
+
+    * `handicaps`: what it is told beyond the bare text game (a hand-written knowledge graph ...), as for an
+      environment; it is copied into the results.
+    * `action_features`: the width of the features per admissible action that it takes in; what
+      `Build.action_features` asked for.
+    * `joint`: True if it weighs the candidates itself. It is then asked at every step, and trained together with
+      the retriever [P App. E].
     """
 
     def initial_state(self) -> AgentState:
@@ -259,9 +304,41 @@ class NeuralAgent(Trainable, Protocol):
         ...
 
 
-class Launcher(Protocol):
-    """Where the runs of a sweep execute."""
+@dataclass(frozen=True)
+class Job:
+    """One command of a sweep.
 
-    def launch(self, commands: Sequence[Sequence[str]], jobs: int) -> Iterable[tuple[int, int]]:
-        """Run the commands, at most `jobs` at once; yield (position, exit code) as they end."""
+    Attributes:
+        command: program and arguments; every path in it is absolute.
+        log: stdout and stderr are appended to this file; its folder exists.
+        env: set beside the environment that the process is started in.
+    """
+
+    command: tuple[str, ...]
+    log: Path
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+Ended = tuple[int, int]
+"""(position of a job, its exit code: negative if a signal ended it)"""
+
+
+@runtime_checkable
+class Launcher(Protocol):
+    """Where the runs of a sweep execute. One `launch` at a time."""
+
+    def launch(self, jobs: Sequence[Job], at_once: int | None) -> Generator[Sequence[Ended], None, None]:
+        """Run every job once, at most `at_once` at the same time (None: as many as there is room for).
+
+        Yields at least once a second what has ended since, which may be nothing: between two yields the caller
+        shows progress, and may call `interrupt`. A job that fails, or cannot even be started (exit code 127), does
+        not stop the others. Closing the generator early ends what is running.
+        """
+        ...
+
+    def interrupt(self) -> None:
+        """Pass Ctrl-C on: every running job gets SIGINT, and nothing new is started.
+
+        `launch` then yields the jobs that were running, as they end, and is over.
+        """
         ...

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cbrcore.checker import PARTS, SECTIONS, settings_class
-from cbrcore.config import Recipe, Settings
+from cbrcore.config import Part, Recipe, Settings, nested_parts
 from cbrcore.explain import COMPUTED, REQUIRED, Setting, describe
 from cbrcore.plugins import PluginInfo, PluginReport
 from cbrcore.registry import Component
+from cbrcore.sweep import expand
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -85,10 +86,20 @@ def recipe_text(recipe: Recipe) -> str:
     parts = {kind: part for kind in PARTS if (part := getattr(recipe, kind)) is not None}
     sections = {section: found for section in SECTIONS if (found := getattr(recipe, section)) is not None}
     rows = [("OK", recipe.name), ("  seed", str(recipe.seed))]
-    rows += [(f"  {kind}", f"{part.use}  {_changed(part.settings)}".rstrip()) for kind, part in parts.items()]
+    rows += [row for kind, part in parts.items() for row in _part_rows(kind, part)]
     rows += [(f"  {section}", _changed(settings) or "defaults") for section, settings in sections.items()]
     rows += [(f"  sweep {axis}", json.dumps(values)) for axis, values in (recipe.sweep or {}).items()]
+    rows += [("  runs", str(len(expand(recipe))))] if recipe.sweep else []
     return aligned(rows)
+
+
+def _part_rows(path: str, part: Part) -> Iterator[tuple[str, str]]:
+    """The part's row, then those of the parts in it."""
+    yield f"  {path}", f"{part.use}  {_changed(part.settings)}".rstrip()
+    for name in nested_parts(part.settings):
+        inner = getattr(part.settings, name)
+        if inner is not None:
+            yield from _part_rows(f"{path}.{name}", inner)
 
 
 def aligned(rows: Iterable[Sequence[str]]) -> str:
@@ -100,8 +111,8 @@ def aligned(rows: Iterable[Sequence[str]]) -> str:
 
 
 def _changed(settings: Settings) -> str:
-    """The settings that are not at their defaults, as JSON; empty if there are none."""
-    changed = settings.model_dump(mode="json", exclude_defaults=True)
+    """The settings that are not at their defaults and no parts of their own, as JSON; empty if there are none."""
+    changed = settings.model_dump(mode="json", exclude_defaults=True, exclude=set(nested_parts(settings)))
     return json.dumps(changed) if changed else ""
 
 

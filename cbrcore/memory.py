@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from cbrcore.casefiles import StoredCases, read_cases, write_cases
 from cbrcore.errors import RunFolderError
-from cbrcore.interfaces import KeyIndex
+from cbrcore.interfaces import KeyIndex, Situation
 from cbrcore.types import Action, Case, Match, Provenance
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-CASES_FILE = "cases.jsonl"
-KEYS_FILE = "keys.safetensors"
-FACTS = "case_memory"
 
 
 class CaseMemory:
@@ -29,8 +26,11 @@ class CaseMemory:
         index: an empty index made by the quantizer whose keys will be stored.
         identity: what made the keys (encoders, quantizer); memories of different identity do not mix.
         capacity: most cases kept, None for no limit.
-        eviction: "oldest" drops the case retained first, "least_used" the one least often rewarded or reused
-            (the older one among equals).
+        eviction: "oldest" drops the case retained first, "least_used" the one least often rewarded or reused,
+            "least_successful" the one whose reuses were rewarded least (the older one among equals).
+
+    Attributes:
+        situations: case id -> what its key was made of, beside its seeds; enough to make the key again.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class CaseMemory:
         self.capacity = capacity
         self.eviction = eviction
         self.cases: list[Case] = []
+        self.situations: dict[int, Situation] = {}
         self._rows: dict[tuple[bytes, str], Case] = {}
         self._next_id = 0
 
@@ -50,12 +51,15 @@ class CaseMemory:
     def __repr__(self) -> str:
         return f"CaseMemory({len(self)} cases, capacity={self.capacity}, index={self.index!r})"
 
-    def add(self, key: Tensor, action: Action, provenance: Provenance, *, step: int) -> Case:
+    def add(
+        self, key: Tensor, action: Action, provenance: Provenance, *, step: int, situation: Situation = None
+    ) -> Case:
         """Retain a case, or count it if an equal (key, template) pair is there already.
 
         Args:
             key: one key, without a batch dimension.
             step: environment steps of the run so far; tells which case is the more recent one.
+            situation: kept beside a new case.
         """
         pair = (_bytes(key), action.template)
         known = self._rows.get(pair)
@@ -71,19 +75,24 @@ class CaseMemory:
             provenance=provenance,
             rewarded=int(provenance.reward > 0),
             last_step=step,
+            seeds=action.seeds,
         )
         self._next_id += 1
+        self.situations[case.id] = situation
         self.index.add(key.unsqueeze(0))
         self.cases.append(case)
         self._rows[pair] = case
         self._evict(case)
         return case
 
-    def query(self, keys: Tensor, *, threshold: float) -> list[list[Match]]:
+    def query(self, keys: Tensor, *, threshold: float, neighbours: int = 1) -> list[list[Match]]:
         """Retrieve: for each key [n, ...] the most similar case, if its relevance is above `threshold` (strict).
 
         Similarities are discrete and tie often. Of the cases tied at the maximum, one per template is
         returned: the more often rewarded one, then the more recent one.
+
+        Args:
+            neighbours: if more than one, so many of the most similar cases vote, see `_elect`.
         """
         if not self.cases or not len(keys):
             return [[] for _ in range(len(keys))]
@@ -93,10 +102,34 @@ class CaseMemory:
         for row, relevance in enumerate(best.tolist()):
             if not relevance > threshold:  # NaN is never above
                 found.append([])
-                continue
-            tied = (similarities[row] == best[row]).nonzero().flatten().tolist()
-            found.append(self._one_per_template([self.cases[i] for i in tied], relevance))
+            elif neighbours > 1:
+                found.append([self._elect(similarities[row], threshold, neighbours)])
+            else:
+                tied = (similarities[row] == best[row]).nonzero().flatten().tolist()
+                found.append(self._one_per_template([self.cases[i] for i in tied], relevance))
         return found
+
+    def _elect(self, similarities: Tensor, threshold: float, neighbours: int) -> Match:
+        """The most similar cases [m] vote on the template, each with its relevance; the most similar case of the
+        template that wins speaks for it (a tie goes to the template with the more similar case)."""
+        above = (similarities > threshold).nonzero().flatten().tolist()
+        voters = [Match(self.cases[row], float(similarities[row])) for row in above]
+        voters.sort(key=lambda match: (match.relevance, *preference(match.case)), reverse=True)
+        votes: dict[str, float] = defaultdict(float)
+        for match in voters[:neighbours]:
+            votes[match.case.template] += match.relevance
+        winner = max(votes, key=lambda template: votes[template])  # the first of equals is the more similar one
+        return next(match for match in voters if match.case.template == winner)
+
+    def nearest(self, keys: Tensor, templates: Sequence[str]) -> list[float]:
+        """For each key [n, ...] the highest similarity among the cases of its template, 0 if there is none."""
+        if not self.cases or not len(keys):
+            return [0.0] * len(keys)
+        rows = self.index.similarities(keys).tolist()  # [n, m]
+        return [
+            max((s for s, case in zip(row, self.cases, strict=True) if case.template == template), default=0.0)
+            for row, template in zip(rows, templates, strict=True)
+        ]
 
     def _one_per_template(self, tied: Sequence[Case], relevance: float) -> list[Match]:
         chosen: dict[str, Case] = {}
@@ -106,31 +139,58 @@ class CaseMemory:
 
     def key_of(self, case: Case) -> Tensor:
         """The stored key [...] of a case."""
-        return self.index.keys()[self.cases.index(case)]
+        return self.index.keys()[self.cases.index(case)].clone()  # not the whole buffer
+
+    def discard(self, key: Tensor, template: str) -> None:
+        """Forget the case with this key and template, if there is one."""
+        case = self._rows.get((_bytes(key), template))
+        if case is not None:
+            self._remove(case)
+
+    def replace_keys(self, keys: Tensor) -> None:
+        """Give the cases new keys [len(self), ...]. Of cases that become equal the preferred one stays, with the
+        counts of all."""
+        kept: dict[tuple[bytes, str], Case] = {}
+        for key, case in zip(keys, self.cases, strict=True):
+            pair = (_bytes(key), case.template)
+            if pair in kept:
+                case, other = sorted((kept[pair], case), key=preference, reverse=True)
+                _count_also(case, other)
+            kept[pair] = case
+        staying = {case.id for case in kept.values()}
+        rows = [row for row, case in enumerate(self.cases) if case.id in staying]
+        self.index.keep([])
+        self.index.add(keys[rows])
+        self.cases = [self.cases[row] for row in rows]
+        self._rows = kept
+        self.situations = {case.id: self.situations.get(case.id) for case in self.cases}
 
     def _evict(self, newest: Case) -> None:
         if self.capacity is None or len(self.cases) <= self.capacity:
             return
-        others = [case for case in self.cases if case is not newest]
-        if self.eviction == "least_used":
-            leaving = min(others, key=lambda case: (case.rewarded + case.reused, case.id))
-        else:
-            leaving = min(others, key=lambda case: case.id)
+        order = {
+            "oldest": lambda case: case.id,
+            "least_used": lambda case: (case.rewarded + case.reused, case.id),
+            "least_successful": lambda case: ((case.reuse_rewarded + 1) / (case.reused + 2), case.id),
+        }[self.eviction]
+        self._remove(min((case for case in self.cases if case is not newest), key=order))
+
+    def _remove(self, leaving: Case) -> None:
         rows = [row for row, case in enumerate(self.cases) if case is not leaving]
         self.index.keep(rows)
         self.cases = [self.cases[row] for row in rows]
+        self.situations.pop(leaving.id, None)
         self._rows = {pair: case for pair, case in self._rows.items() if case is not leaving}
 
-    def save(self, folder: Path) -> None:
-        """Write cases.jsonl and keys.safetensors into `folder`: enough to use the cases elsewhere."""
-        from safetensors.torch import save_file
+    def save(self, folder: Path, *, weights: str = "") -> None:
+        """Write the cases into `folder`: enough to use them elsewhere (`cbrcore.casefiles`).
 
-        folder.mkdir(parents=True, exist_ok=True)
-        lines = [json.dumps(asdict(case), ensure_ascii=False) for case in self.cases]
-        (folder / CASES_FILE).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        tensors = {"keys": self.index.keys().cpu().contiguous()} if self.cases else {}
-        facts = json.dumps({"identity": self.identity, "next_id": self._next_id})
-        save_file(tensors, folder / KEYS_FILE, metadata={FACTS: facts})  # one entry: their order is not fixed
+        Args:
+            weights: a digest of the parameters that made the keys.
+        """
+        keys = self.index.keys() if self.cases else None
+        situations = [self.situations.get(case.id) for case in self.cases]
+        write_cases(folder, StoredCases(self.cases, keys, situations, self.identity, weights, self._next_id))
 
     def load(self, folder: Path) -> None:
         """Replace the contents by what `save` wrote.
@@ -138,19 +198,35 @@ class CaseMemory:
         Raises:
             RunFolderError: files are missing or damaged, or the keys were made by other encoders.
         """
-        cases, keys, facts = _read(folder)
-        if facts["identity"] != self.identity:
+        stored = read_cases(folder)
+        if stored.identity != self.identity:
             raise RunFolderError(
                 f"{folder}: these cases were stored with other encoders.\n"
-                f"  stored: {facts['identity']}\n  now:    {self.identity}",
+                f"  stored: {stored.identity}\n  now:    {self.identity}",
                 hint="use the recipe that stored them (recipe.yaml in the run folder)",
             )
         self.index.keep([])
-        if cases:
-            self.index.add(keys)
-        self.cases = cases
-        self._rows = {(_bytes(key), case.template): case for key, case in zip(keys, cases, strict=True)}
-        self._next_id = facts["next_id"]
+        self.cases, self.situations, self._rows = [], {}, {}
+        self.merge(stored, stored.keys)
+        self._next_id = stored.next_id
+
+    def merge(self, stored: StoredCases, keys: Tensor | None) -> None:
+        """Add stored cases with these keys [len(stored.cases), ...]. A case that is here already is counted; the
+        others keep their numbers if these are free."""
+        for case, situation, key in zip(
+            stored.cases, stored.situations, () if keys is None else keys, strict=True
+        ):
+            pair = (_bytes(key), case.template)
+            if pair in self._rows:
+                _count_also(self._rows[pair], case)
+                continue
+            added = replace(case, id=max(case.id, self._next_id))
+            self._next_id = added.id + 1
+            self.index.add(key.unsqueeze(0))
+            self.cases.append(added)
+            self.situations[added.id] = situation
+            self._rows[pair] = added
+            self._evict(added)
 
 
 def preference(case: Case) -> tuple[int, int, int]:
@@ -162,23 +238,9 @@ def _bytes(key: Tensor) -> bytes:
     return key.detach().cpu().contiguous().numpy().tobytes()
 
 
-def _read(folder: Path) -> tuple[list[Case], Any, dict[str, Any]]:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        lines = (folder / CASES_FILE).read_text(encoding="utf-8").splitlines()
-        cases = [_case(json.loads(line)) for line in lines]
-        with safe_open(str(folder / KEYS_FILE), framework="pt") as file:
-            facts = json.loads((file.metadata() or {})[FACTS])
-            keys: Any = file.get_tensor("keys") if cases else ()
-        if len(keys) != len(cases) or not {"identity", "next_id"} <= facts.keys():
-            raise ValueError(f"{len(cases)} cases but {len(keys)} keys")
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise RunFolderError(f"{folder}: not a case memory: {error}") from error
-    return cases, keys, facts
-
-
-def _case(data: dict[str, Any]) -> Case:
-    provenance = Provenance(**data.pop("provenance"))
-    entities = tuple(data.pop("entities"))
-    return Case(entities=entities, provenance=provenance, **data)
+def _count_also(stays: Case, other: Case) -> None:
+    """Add the counts of an equal case."""
+    stays.rewarded += other.rewarded
+    stays.reused += other.reused
+    stays.reuse_rewarded += other.reuse_rewarded
+    stays.last_step = max(stays.last_step, other.last_step)

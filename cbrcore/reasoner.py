@@ -6,32 +6,29 @@ The reasoner decides; it does not learn. Losses live in `cbrcore.training`, the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cbrcore.freshness import FreshCache
 from cbrcore.interfaces import (
     AgentInput,
     AgentState,
-    ContextEncoder,
     NeuralAgent,
     PolicyOutput,
-    Quantizer,
     RetainItem,
     RetainPolicy,
     Situation,
 )
 from cbrcore.memory import CaseMemory
+from cbrcore.retriever import Retriever
 from cbrcore.timing import Stopwatch
 from cbrcore.types import (
     Action,
     Candidate,
     Decision,
-    EntityTuple,
     Match,
     Observation,
     Provenance,
@@ -51,79 +48,20 @@ class Trace:
         agent_input: what the agent saw, with its recurrent state before the step.
         situation: what the context encoder kept of the state; None without a retriever.
         matched_key: the stored key of the reused case, a constant; None when the agent was asked.
+        candidate_keys: of each candidate, if the agent is a joint one.
     """
 
     agent_input: AgentInput
     situation: Situation = None
     matched_key: Tensor | None = None
-
-
-class Retriever:
-    """Context encoder + quantizer + case memory: everything that turns a state into matches.
-
-    Keys are computed without gradients, once per (situation, seeds) until the parameters change.
-    """
-
-    def __init__(
-        self,
-        encoder: ContextEncoder,
-        quantizer: Quantizer,
-        memory: CaseMemory,
-        *,
-        threshold: float,
-        clock: Stopwatch | None = None,
-    ) -> None:
-        self.encoder = encoder
-        self.quantizer = quantizer
-        self.memory = memory
-        self.threshold = threshold
-        self.clock = clock or Stopwatch()
-        self._keys: FreshCache[Tensor] = FreshCache(
-            [*encoder.state_dict().values(), *quantizer.state_dict().values()]
-        )
-
-    def __repr__(self) -> str:
-        return f"Retriever({self.encoder!r}, {self.quantizer!r}, {self.memory!r}, tau={self.threshold})"
-
-    def forget(self) -> None:
-        """Drop cached keys, so that an episode does not depend on what the process did before it (a key
-        computed in another batch may differ in its last bit)."""
-        self._keys.clear()
-
-    def prepare(self, pairs: Iterable[tuple[Situation, EntityTuple]]) -> None:
-        """Compute the keys of these pairs that are not known yet, in one pass of the encoder."""
-        import torch
-
-        cache = self._keys.values()
-        missing = [pair for pair in dict.fromkeys(pairs) if pair not in cache]
-        if missing:
-            with self.clock.part("encoder"), torch.no_grad():
-                fresh = self.quantizer.keys(self.encoder.contexts_of_pairs(missing))
-            cache.update(zip(missing, fresh, strict=True))
-
-    def keys(self, situation: Situation, tuples: Sequence[EntityTuple]) -> Tensor:
-        """[n, ...]: the context selectors c_t = phi(context(s_t, a_t)) of the seed tuples."""
-        import torch
-
-        pairs = [(situation, seeds) for seeds in tuples]
-        self.prepare(pairs)
-        cache = self._keys.values()
-        return torch.stack([cache[pair] for pair in pairs])
-
-    def retrieve(self, situation: Situation, tuples: Sequence[EntityTuple]) -> list[list[Match]]:
-        """For each seed tuple the most similar case with relevance delta > tau (several only if they tie)."""
-        if not tuples or not len(self.memory):
-            return [[] for _ in tuples]
-        keys = self.keys(situation, tuples)
-        with self.clock.part("memory"):
-            return self.memory.query(keys, threshold=self.threshold)
+    candidate_keys: tuple[Tensor, ...] = ()
 
 
 class CaseBasedReasoner:
     """One agent in the world: the four steps of case-based reasoning around a neural agent pi.
 
     Args:
-        agent: pi, asked when nothing can be reused.
+        agent: pi, asked when nothing can be reused; a joint one at every step.
         retriever: None for the plain neural agent.
         retain_policy: which executed actions are stored when a reward comes; None if nothing is retained.
         gamma: discount, for the TD errors that retain policies may use.
@@ -142,6 +80,7 @@ class CaseBasedReasoner:
         clock: Stopwatch | None = None,
     ) -> None:
         self.agent = agent
+        self.joint = bool(getattr(agent, "joint", False))
         self.retriever = retriever
         self.retain_policy = retain_policy
         self.gamma = gamma
@@ -168,6 +107,7 @@ class CaseBasedReasoner:
         self._buffer: list[RetainItem] = []
         self._past: list[Observation] = []
         self._failed: set[str] = set()
+        self._reuse_failed = False
         self._state: AgentState = self.agent.initial_state()
         if self.retriever is not None:
             self.retriever.forget()
@@ -207,16 +147,18 @@ class CaseBasedReasoner:
         *,
         greedy: bool,
     ) -> tuple[Decision, Trace]:
-        """Revise: the most relevant candidate that is admissible, else the action of pi."""
+        """Revise: the most relevant candidate that is admissible, else the action of pi. A joint agent has weighed
+        the candidates: its own action is executed, which one of them may have offered [App. E]."""
         observation, candidates = agent_input.observation, agent_input.candidates
         probabilities = _softmax(output.logits)  # [A]
         value, self._state = float(output.value), output.state
         agent_action = observation.admissible[_draw(probabilities, rng, greedy=greedy)]
-        chosen = _revise(candidates, dict(zip(observation.admissible, probabilities.tolist(), strict=True)))
+        usable = [candidate for candidate in candidates if not self.joint or candidate.action == agent_action]
+        chosen = _revise(usable, dict(zip(observation.admissible, probabilities.tolist(), strict=True)))
         action = chosen.action if chosen else agent_action
         decision = Decision(
             action=action,
-            source="reuse" if chosen else "agent",
+            source="reuse" if chosen and not self.joint else "agent",
             candidates=tuple(sorted(candidates, key=lambda c: -c.match.relevance)),
             chosen=chosen,
             agent_action=agent_action,
@@ -226,7 +168,15 @@ class CaseBasedReasoner:
         self._complete_td_error(value)
         self._past.append(observation)
         key = self.retriever.memory.key_of(chosen.match.case) if chosen and self.retriever else None
-        return decision, Trace(agent_input, situation, key)
+        return decision, Trace(agent_input, situation, key, self._keys_of(candidates) if self.joint else ())
+
+    def _keys_of(self, candidates: Sequence[Candidate]) -> tuple[Tensor, ...]:
+        """The stored key of each candidate's case, now that it is in memory."""
+        if self.retriever is None:
+            return ()
+        cases = {candidate.match.case.id: candidate.match.case for candidate in candidates}
+        keys = {number: self.retriever.memory.key_of(case) for number, case in cases.items()}
+        return tuple(keys[candidate.match.case.id] for candidate in candidates)
 
     # -- retrieve ------------------------------------------------------------------------------------------
 
@@ -235,7 +185,8 @@ class CaseBasedReasoner:
         context depends on the graph and V_a only [P §4.1]. Returned with one action that has the tuple."""
         if self.retriever is None:
             return []
-        distinct = {(action.seeds, action.entities): action for action in observation.admissible if action.seeds}
+        views = (self.retriever.view(action) for action in observation.admissible if action.seeds)
+        distinct = {(action.seeds, action.entities): action for action in views}
         matches = self.retriever.retrieve(situation, [seeds for seeds, _ in distinct])
         return [(action, found) for action, found in zip(distinct.values(), matches, strict=True) if found]
 
@@ -260,7 +211,7 @@ class CaseBasedReasoner:
         fitting = next((admissible[action.text] for action in orders if action.text in admissible), None)
         if fitting is None:
             return Candidate(orders[0], match, current.seeds, "inadmissible")
-        failed = not self.retry_failed and fitting.text in self._failed
+        failed = match.against >= match.relevance or (not self.retry_failed and fitting.text in self._failed)
         return Candidate(fitting, match, current.seeds, "failed" if failed else "admissible")
 
     # -- the agent -----------------------------------------------------------------------------------------
@@ -276,28 +227,44 @@ class CaseBasedReasoner:
 
     def observe(self, decision: Decision, trace: Trace, result: StepResult) -> None:
         """Take in the outcome of the executed action: the episode's buffer T grows by (c*_t, a*_t)."""
-        action = decision.action
         if result.reward <= 0:
-            self._failed.add(action.text)
+            self._failed.add(decision.action.text)
         if self.retriever is None or self.retain_policy is None:
             return
+        action = self.retriever.view(decision.action)
         key = self.retriever.keys(trace.situation, [action.seeds])[0] if action.seeds else None
-        self._buffer.append(RetainItem(key, action, len(self._buffer), result.reward))
+        self._buffer.append(RetainItem(key, action, len(self._buffer), result.reward, situation=trace.situation))
+        self._reuse_failed = decision.chosen is not None and result.reward <= 0 and not result.rescored
 
     def retain(self, rng: np.random.Generator, provenance: Provenance, *, env_steps: int) -> int:
         """After a rewarded step: store what the retain policy picks from the buffer; returns how many items.
 
         Called by the trainer only, so that the memory is frozen at test time.
         """
-        if self.retriever is None or self.retain_policy is None or provenance.reward <= 0:
+        if self.retriever is None or self.retain_policy is None:
+            return 0
+        if self.retriever.failures is not None:
+            self._note_outcome(self.retriever.failures, provenance, env_steps)
+        if provenance.reward <= 0:
             return 0
         stored = 0
         for item in self.retain_policy.select(self._buffer, rng):
             if item.key is not None:
                 origin = replace(provenance, step=item.step, reward=item.reward)
-                self.retriever.memory.add(item.key, item.action, origin, step=env_steps)
+                self.retriever.memory.add(item.key, item.action, origin, step=env_steps, situation=item.situation)
                 stored += 1
         return stored
+
+    def _note_outcome(self, failures: CaseMemory, provenance: Provenance, env_steps: int) -> None:
+        """Negative evidence: keep a reuse that earned nothing; forget it when the same earns something."""
+        last = self._buffer[-1]
+        if last.key is None:
+            return
+        if provenance.reward > 0:
+            failures.discard(last.key, last.action.template)
+        elif self._reuse_failed:
+            origin = replace(provenance, step=last.step)
+            failures.add(last.key, last.action, origin, step=env_steps, situation=last.situation)
 
     def _complete_td_error(self, value: float) -> None:
         """delta_{t-1} = r_{t-1} + gamma V(s_t) - V(s_{t-1}), known once V(s_t) is."""
@@ -325,7 +292,7 @@ def decide_together(
     situations = [player.situation(seen) for player, seen in zip(reasoners, observations, strict=True)]
     if retriever is not None and len(retriever.memory):
         retriever.prepare(
-            (situation, action.seeds)
+            (situation, retriever.view(action).seeds)
             for situation, seen in zip(situations, observations, strict=True)
             for action in seen.admissible
             if action.seeds

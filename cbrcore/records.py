@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import logging
 import os
 import secrets
 import shutil
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,7 +53,7 @@ class RunFolder:
         path = (out or Path("runs") / _unique(name)).resolve()
         if path.exists() and not path.is_dir():
             raise RunFolderError(f"{path} is a file, not a folder", hint="choose another --out")
-        if path.is_dir() and any(path.iterdir()):
+        if path.is_dir() and not holds_nothing(path):
             _refuse_live(path)
             if not (path / RECIPE_FILE).exists():
                 raise RunFolderError(f"{path} is not empty and holds no run", hint="choose another --out")
@@ -99,10 +101,10 @@ class RunFolder:
         """Linking a complete file makes the lock appear at once with its content; the second one fails."""
         lock = self.path / LOCK_FILE
         mine = self.path / f"{LOCK_FILE}.{os.getpid()}"
-        mine.write_text(str(os.getpid()))
+        mine.write_text(_signature(os.getpid()))
         try:
             _refuse_live(self.path)
-            lock.unlink(missing_ok=True)  # left behind by a process that died
+            _remove_stale(lock)
             os.link(mine, lock)
         except FileExistsError as error:
             raise RunFolderError(f"{self.path} was taken by another process just now") from error
@@ -188,11 +190,74 @@ def _unique(name: str) -> str:
     return f"{name}-{now}-{secrets.token_hex(3)}"
 
 
+def holds_nothing(folder: Path) -> bool:
+    """Whether a run may begin in `folder`: it is empty, or a run died there before it wrote down its recipe."""
+    return all(path.name == LOG_FILE or path.name.startswith(LOCK_FILE) for path in folder.iterdir())
+
+
+def user_of(folder: Path) -> str | None:
+    """The process that works on the run in `folder` ("process 12"); None if there is none, or it is gone.
+
+    A process on another machine cannot be asked; it is taken to be alive.
+    """
+    try:
+        return _alive((folder / LOCK_FILE).read_text())
+    except OSError:
+        return None
+
+
 def _refuse_live(path: Path) -> None:
     """RunFolderError if a living process holds the folder's lock."""
-    try:
-        pid = int((path / LOCK_FILE).read_text())
-        os.kill(pid, 0)
-    except (OSError, ValueError):
+    user = user_of(path)
+    if user is None:
         return
-    raise RunFolderError(f"{path} is in use by process {pid}", hint="wait for it, or choose another --out")
+    elsewhere = f", or remove {path / LOCK_FILE} if it is gone" if " on " in user else ""
+    raise RunFolderError(f"{path} is in use by {user}", hint=f"wait for it{elsewhere}, or choose another --out")
+
+
+def _signature(pid: int) -> str:
+    """What a lock says: process, machine, start time (the number of a dead process may be given to another)."""
+    return f"{pid} {socket.gethostname()} {_start_time(pid)}"
+
+
+def _alive(signature: str) -> str | None:
+    """Whose signature it is; None if that process is gone."""
+    number, host, started = [*signature.split(), "", "", ""][:3]
+    if not number.isdigit():
+        return None
+    if host not in ("", socket.gethostname()):
+        return f"process {number} on {host}"
+    gone = not _exists(int(number)) or started not in ("", _start_time(int(number)))
+    return None if gone else f"process {number}"
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except PermissionError:  # it is somebody else's
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+def _start_time(pid: int) -> str:
+    """In the clock ticks of /proc; nothing where there is no /proc."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def _remove_stale(lock: Path) -> None:
+    """Remove the lock of a dead process. Of several processes that try, each renames what it found; who finds that
+    another one has locked the folder meanwhile puts that lock back."""
+    found = lock.with_name(f"{LOCK_FILE}.{os.getpid()}.old")
+    try:
+        lock.rename(found)
+    except FileNotFoundError:
+        return
+    if _alive(found.read_text()) is not None:
+        with contextlib.suppress(FileExistsError):
+            os.link(found, lock)
+    found.unlink()

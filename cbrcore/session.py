@@ -1,23 +1,23 @@
-"""What `cbr run` and `cbr evaluate` do: a recipe or a run folder in, records and results out."""
+"""What `cbr run`, `cbr pretrain` and `cbr evaluate` do: a recipe or a run folder in, records and results out."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from cbrcore.assemble import assemble
+from cbrcore.assemble import Parts, assemble
 from cbrcore.config import Recipe
 from cbrcore.console import PluginLines, reporter
 from cbrcore.errors import CbrError, RunFailed, RunFolderError
+from cbrcore.evaluation import ood_gap
 from cbrcore.experiment import Experiment, versions
-from cbrcore.interrupt import graceful_interrupt
+from cbrcore.interrupt import StopRequest, graceful_interrupt
 from cbrcore.plugins import PluginReport
+from cbrcore.pretraining import Pretraining, check_pretrainable
 from cbrcore.recipe import dump_recipe, load_recipe
 from cbrcore.records import (
     LOG_FILE,
@@ -28,6 +28,9 @@ from cbrcore.records import (
     read_json,
     stored_recipe,
 )
+from cbrcore.trained import single_thread
+from cbrcore.training.pretrain import PretrainReport
+from cbrcore.training.trainer import Reporter
 
 log = logging.getLogger(__name__)
 
@@ -49,22 +52,49 @@ def resume(recipe: Recipe, plugins: PluginReport, path: Path) -> Finished:
 
 
 def _run(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Finished:
-    with _experiment(recipe, plugins, folder) as experiment:
-        folder.write_text(RECIPE_FILE, dump_recipe(recipe))
-        used = {i.name: f"{i.distribution} {i.version}" for i in plugins.plugins if i.status == "ok"}
-        folder.write_json(VERSIONS_FILE, versions(experiment.parts.device, used))
-        return experiment.run(), folder.path
+    with _opened(recipe, plugins, folder) as opened:
+        _begin_records(recipe, plugins, folder, opened.parts)
+        return Experiment(recipe, opened.parts, folder, opened.reporter, opened.stop).run(), folder.path
+
+
+def pretrain(
+    recipe: Recipe, collector: Recipe | None, plugins: PluginReport, out: Path | None, *, overwrite: bool = False
+) -> tuple[PretrainReport, Path]:
+    """Pretrain the recipe's retriever in `out`, or in a new folder under runs/.
+
+    Args:
+        collector: the recipe of the plain agent that collects the experience; None for a uniform random one.
+    """
+    check_pretrainable(recipe)
+    folder = RunFolder.create(f"{recipe.name}-retriever", out, overwrite=overwrite)
+    with contextlib.ExitStack() as stack:
+        opened = stack.enter_context(_opened(recipe, plugins, folder))
+        agent = None
+        if collector is not None:
+            agent = collector, assemble(collector, plugins.registry, recipe_dir=collector.directory)
+            stack.callback(agent[1].close)
+        _begin_records(recipe, plugins, folder, opened.parts)
+        work = Pretraining(recipe, opened.parts, agent, folder, opened.reporter, opened.stop)
+        return work.run(), folder.path
+
+
+def _begin_records(recipe: Recipe, plugins: PluginReport, folder: RunFolder, parts: Parts) -> None:
+    folder.write_text(RECIPE_FILE, dump_recipe(recipe))
+    used = {i.name: f"{i.distribution} {i.version}" for i in plugins.plugins if i.status == "ok"}
+    folder.write_json(VERSIONS_FILE, versions(parts.device, used))
 
 
 def evaluate(recipe: Recipe, plugins: PluginReport, path: Path, splits: Sequence[str]) -> dict[str, Any]:
     """Measure the latest checkpoint of the run in `path` on `splits` (the recipe's, if empty); noted there too."""
     folder = RunFolder.resume(path)
-    with _experiment(recipe, plugins, folder) as experiment:
+    with _opened(recipe, plugins, folder) as opened:
+        experiment = Experiment(recipe, opened.parts, folder, opened.reporter, opened.stop)
         progress = experiment.load_agent()
         results = experiment.results(progress, experiment.evaluate(splits or recipe.evaluation.splits))
         before = folder.path / RESULTS_FILE
         if before.exists():
             results["evaluation"] = read_json(before)["evaluation"] | results["evaluation"]
+            results["ood_gap"] = ood_gap(results["evaluation"])
         folder.write_json(RESULTS_FILE, results)
         return results
 
@@ -84,15 +114,24 @@ def _check_resumable(stored: Recipe, given: Recipe, folder: Path) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A recipe's parts, with who is told and who may stop."""
+
+    parts: Parts
+    reporter: Reporter
+    stop: StopRequest
+
+
 @contextlib.contextmanager
-def _experiment(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Iterator[Experiment]:
+def _opened(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Iterator[Opened]:
     """Build everything, and close it whatever happens. An unexpected error is logged whole and named."""
-    _single_thread()
+    single_thread()
     parts = None
     try:
         with reporter() as shown, _logging(PluginLines(shown)), graceful_interrupt() as stop:
             parts = assemble(recipe, plugins.registry, recipe_dir=recipe.directory)
-            yield Experiment(recipe, parts, folder, shown, stop)
+            yield Opened(parts, shown, stop)
     except CbrError as error:
         log.error("%s", error)
         raise
@@ -118,9 +157,3 @@ def _logging(lines: logging.Handler) -> Iterator[None]:
     finally:
         root.removeHandler(lines)
         root.setLevel(level)
-
-
-def _single_thread() -> None:
-    """Small networks run faster on one thread, and the figures do not depend on the machine's cores."""
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(1)

@@ -11,6 +11,7 @@ Each test is one sentence of the contract in `cbrcore.interfaces`. Needs pytest 
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,6 +29,8 @@ from cbrcore.interfaces import (
     Build,
     ContextEncoder,
     Environment,
+    Job,
+    Launcher,
     NeuralAgent,
     Quantizer,
     RetainItem,
@@ -343,3 +346,53 @@ class EnvironmentSuite(Suite):
         for action in observation.admissible:
             assert Action.from_template(action.template, action.entities).text == action.text
             assert set(action.seeds) <= set(observation.graph.nodes)
+
+
+class LauncherSuite(Suite):
+    """`Launcher`: every job runs once, codes are told by position, failures stop nobody."""
+
+    def jobs(self, build: Build, *scripts: str) -> list[Job]:
+        """A Python process per script, each with a log of its own and its position in the environment."""
+        logs = [build.recipe_dir / f"{position}.log" for position in range(len(scripts))]
+        return [
+            Job((sys.executable, "-c", script), log, {"POSITION": str(position)})
+            for position, (script, log) in enumerate(zip(scripts, logs, strict=True))
+        ]
+
+    def codes(self, launcher: Launcher, jobs: Sequence[Job], at_once: int | None = 2) -> list[tuple[int, int]]:
+        return sorted(ended for some in launcher.launch(jobs, at_once) for ended in some)
+
+    def test_every_job_runs_once_and_a_failure_stops_nobody(self, build: Build) -> None:
+        say = "import os, sys; print(os.environ['POSITION']); sys.exit(int(os.environ['POSITION']) % 3)"
+        jobs = self.jobs(build, say, say, say, say)
+        jobs.insert(2, Job(("/no/such/program",), build.recipe_dir / "wrong.log"))
+        assert self.codes(self.make(build), jobs, None) == [(0, 0), (1, 1), (2, 127), (3, 2), (4, 0)]
+        assert [job.log.read_text() for job in jobs if job.env] == ["0\n", "1\n", "2\n", "3\n"]
+        assert "no/such/program" in jobs[2].log.read_text()
+
+    def test_no_more_jobs_than_asked_for_run_at_once(self, build: Build) -> None:
+        jobs = self.jobs(build, *["import time; print(time.time()); time.sleep(0.2); print(time.time())"] * 4)
+        assert [code for _, code in self.codes(self.make(build), jobs, 2)] == [0] * 4
+        spans = [tuple(map(float, job.log.read_text().split())) for job in jobs]
+        assert max(sum(start <= other[0] < end for other in spans) for start, end in spans) <= 2
+
+    def test_an_interrupt_reaches_what_runs_and_starts_nothing_more(self, build: Build) -> None:
+        wait = (
+            "import signal, sys, time; signal.signal(signal.SIGINT, lambda *_: sys.exit(5)); print(1, flush=True)"
+        )
+        first, second = self.jobs(build, *[f"{wait}; time.sleep(60)"] * 2)
+        launcher: Launcher = self.make(build)
+        work, ended = launcher.launch([first, second], 1), list[tuple[int, int]]()
+        while not (first.log.is_file() and first.log.read_text()):
+            ended += next(work)
+        launcher.interrupt()
+        assert [*ended, *(last for some in work for last in some)] == [(0, 5)]
+        assert not second.log.exists()
+
+    def test_closing_it_early_ends_what_runs(self, build: Build) -> None:
+        jobs = self.jobs(build, "import time; print(1, flush=True)\ntry: time.sleep(60)\nfinally: print('ended')")
+        work = self.make(build).launch(jobs, 1)
+        while not (jobs[0].log.is_file() and jobs[0].log.read_text()):
+            next(work)
+        work.close()
+        assert "ended" in jobs[0].log.read_text()

@@ -180,6 +180,12 @@ class Case:
     """One entry of the case memory: a key (held by the memory's index) and an action [P §3].
 
     The counters change over a run: an equal (key, template) pair is not stored twice, it is counted.
+
+    Attributes:
+        seeds: the nodes from which the context was computed.
+        rewarded: how often the pair was retained with a reward.
+        reused, reuse_rewarded: how often it was reused while training, and how often that earned a reward.
+        last_step: environment steps of the run when it was last retained.
     """
 
     id: int
@@ -190,14 +196,21 @@ class Case:
     rewarded: int = 1
     reused: int = 0
     last_step: int = 0
+    seeds: EntityTuple = ()
+    reuse_rewarded: int = 0
 
 
 @dataclass(frozen=True)
 class Match:
-    """A case retrieved for one context, with its relevance delta in [0, 1]."""
+    """A case retrieved for one context, with its relevance delta in [0, 1].
+
+    `against` is the relevance of the most similar case that failed with the same template, where such cases are
+    kept (`memory.outcome: both`).
+    """
 
     case: Case
     relevance: float
+    against: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -209,7 +222,7 @@ class Candidate:
         match: the case and its relevance delta.
         seeds: the context for which the case was retrieved.
         verdict: what revise found: "admissible", "inadmissible", or "failed" (it earned nothing earlier in
-            this episode, and `memory.retry_failed` is off).
+            this episode, and `memory.retry_failed` is off; or a case that failed is at least as similar).
     """
 
     action: Action
@@ -224,9 +237,11 @@ class Decision:
 
     Attributes:
         action: the executed action a*_t.
-        source: "reuse" if it came from the case memory, "agent" if the neural agent was asked.
+        source: "reuse" if it came from the case memory, "agent" if the neural agent was asked; "person" if
+            somebody who plays with its advice (`cbr play --human`) chose something else.
         candidates: everything that was retrieved and reused, most relevant first.
-        chosen: the candidate executed, None when the agent was asked.
+        chosen: the candidate executed, None when the agent was asked. A joint agent is always asked; then it is
+            the candidate, if any, that offered the action which the agent took.
         agent_action: what the agent alone would have done (drawn from pi at the same step).
         agent_probability: pi(a*_t | s_t).
         value: V(s_t) of the agent.

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,5 +52,34 @@ def cbr(cache_dir: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
             timeout=500,
             **settings,
         )
+
+    return call
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command left, as `subprocess.CompletedProcess` has it."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture(scope="session")
+def here(cache_dir: Path) -> Callable[..., Done]:
+    """Runs the command line in this process, as ``here("run", recipe)``: nothing is imported again."""
+    from typer.testing import CliRunner
+
+    from cbrcore.cli import app
+    from cbrcore.errors import CbrError
+
+    def call(*arguments: object, **settings: Any) -> Done:
+        env = {"CBR_CACHE": str(cache_dir)}
+        done = CliRunner().invoke(app, list(map(str, arguments)), env=env, prog_name="cbr", **settings)
+        if isinstance(done.exception, CbrError):  # what `main` prints
+            return Done(done.exception.exit_code, done.stdout, f"{done.stderr}error: {done.exception}\n")
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return Done(done.exit_code, done.stdout, done.stderr)
 
     return call

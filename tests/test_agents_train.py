@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from toy_run import SilentReporter
 
 from cbrcore.assemble import Parts, assemble
@@ -54,6 +55,17 @@ def small_recipe(agent: str, games: str, *, cbr: bool) -> Recipe:
     alone = agent == "cbr_only"
     settings = SMALL | ON[games] | (SMALL_CBR if cbr else {}) | ({} if alone else {"agent.hidden": "8"})
     path = RECIPES / f"{agent}{'_cbr' if cbr and not alone else ''}_{games}.yaml"
+    return load(path, settings)
+
+
+def joint_recipe(agent: str, games: str) -> Recipe:
+    """The shipped joint recipe around the agent as it is in its own recipe."""
+    inner = yaml.safe_load((RECIPES / f"{agent}_cbr_{games}.yaml").read_text())["agent"] | {"hidden": 8}
+    settings = SMALL | ON[games] | SMALL_CBR | {"agent.agent": json.dumps(inner), "agent.width": "8"}
+    return load(RECIPES / f"bike_joint_{games}.yaml", settings)
+
+
+def load(path: Path, settings: dict[str, str]) -> Recipe:
     overrides = [f"{key}={value}" for key, value in settings.items()]
     return load_recipe(path, overrides=overrides, registry=load_plugins().registry)
 
@@ -91,7 +103,21 @@ def _published(games_dir, cache_dir, monkeypatch):
 @pytest.mark.parametrize("cbr", [False, True], ids=["plain", "cbr"])
 @pytest.mark.parametrize("agent", AGENTS)
 def test_every_agent_trains_on_either_benchmark(agent, cbr, games, tmp_path):
-    recipe = small_recipe(agent, games, cbr=cbr)
+    check(small_recipe(agent, games, cbr=cbr), tmp_path, cbr=cbr)
+
+
+@pytest.mark.usefixtures("_published")
+@pytest.mark.parametrize("games", ["twc", "jericho"])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_every_agent_trains_jointly_with_the_retriever(agent, games, tmp_path):
+    recipe = joint_recipe(agent, games)
+    assert recipe.agent.settings.agent.use == f"cbr_{agent}/{agent}"
+    parts = check(recipe, tmp_path, cbr=True)
+    assert type(parts.reasoner.agent.agent).__name__.lower() == f"{agent}agent"
+
+
+def check(recipe: Recipe, tmp_path: Path, *, cbr: bool) -> Parts:
+    """Train it; everything is finite, everything moved, and cases were used if there are any."""
     parts, before = train(recipe, tmp_path / "run")
 
     rows = [json.loads(line) for line in (tmp_path / "run" / METRICS_FILE).read_text().splitlines()]
@@ -109,6 +135,7 @@ def test_every_agent_trains_on_either_benchmark(agent, cbr, games, tmp_path):
         assert any(row["memory_size"] for row in rows)
         assert any(row["reused"] for row in rows)
         assert any(row["loss_retriever"] is not None for row in rows)
+    return parts
 
 
 @pytest.mark.usefixtures("_published")

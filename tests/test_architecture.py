@@ -35,41 +35,60 @@ TABLE = {
     "yamltext": "",
     "draft": "yamltext",
     "suggestions": "yamltext",
-    "explain": "yamltext",
-    "checker": "config draft explain registry suggestions yamltext",
+    "explain": "config yamltext",
+    "sweep": "config",
+    "checker": "config sweep draft explain registry suggestions yamltext",
     "recipe": "checker config draft registry yamltext",
-    "listing": "checker config explain plugins recipe registry",
+    "listing": "sweep checker config explain plugins recipe registry",
     "console": "",
     "records": "config",
     # the algorithm
-    "memory": "interfaces",
-    "reasoner": "interfaces memory",
+    "casefiles": "interfaces",
+    "memory": "casefiles interfaces",
+    "retriever": "casefiles interfaces memory",
+    "reasoner": "interfaces memory retriever",
     "runner": "interfaces",  # knows no algorithm
     "evaluation": "config interfaces memory reasoner records runner",
-    "training": "config evaluation interfaces memory reasoner records runner training",
+    "training": "casefiles config evaluation interfaces memory reasoner records retriever runner training",
     # where parts meet
-    "assemble": "config interfaces memory reasoner records registry runner training",
+    "assemble": "config interfaces memory reasoner records registry retriever runner training",
     "experiment": "__init__ assemble config evaluation interfaces records runner training",
-    "report": "__init__ config console evaluation records report",
+    "report": "__init__ assemble config plugins recipe records report sweep trained yamltext",
     "testing": "config hookspecs interfaces memory plugins reasoner recipe registry runner",
-    "session": "__init__ assemble config console evaluation experiment plugins recipe records registry training",
+    "pretraining": "assemble config interrupt plugins records retriever training",
+    "session": "__init__ assemble config console evaluation experiment plugins pretraining recipe records registry"
+    " trained training",
+    "trained": "assemble config plugins recipe records training",
+    "explanations": "",
+    "play": "evaluation explanations interfaces reasoner runner trained",
+    "cases": "assemble casefiles plugins recipe records retriever trained training",
+    "caselist": "casefiles cases interfaces memory plugins records trained",
+    "cases_html": "caselist records",
+    "selftest": "interfaces registry",
+    "doctor": "assemble checker interfaces plugins registry selftest",
+    "play_cli": EVERYTHING,
+    # torch-free again: what a sweep needs besides the runs' own processes
+    "sweeping": "checker config console explain interfaces listing recipe records registry sweep sweeping"
+    " yamltext",
+    "cases_cli": EVERYTHING,
     "games_cli": EVERYTHING,
     "cli": EVERYTHING,
 }  # fmt: skip
 """module -> modules it may import besides the leaves."""
 
-TYPE_CHECKING_ONLY = {"hookspecs": {"registry"}}
+TYPE_CHECKING_ONLY = {"hookspecs": {"registry"}, "console": {"training"}}
 """Further imports that are allowed for annotations alone."""
 
 LIGHT = {
-    "__init__", "checker", "cli", "config", "console", "draft", "errors", "explain", "games_cli", "hookspecs",
-    "interfaces", "listing", "loosefile", "plugins", "recipe", "registry", "suggestions", "types", "yamltext",
+    "__init__", "cases_cli", "checker", "cli", "config", "console", "doctor", "draft", "errors", "explain",
+    "explanations", "games_cli", "hookspecs", "interfaces", "listing", "loosefile", "play_cli", "plugins",
+    "recipe", "registry", "selftest", "suggestions", "sweep", "types", "yamltext",
 }  # fmt: skip
 """Import nothing heavy at their top level: `cbr --help`, `list-plugins`, `show` and `check` need these alone."""
 
 HEAVY = {"torch", "torch_geometric", "transformers", "safetensors", "textworld", "jericho", "spacy"}
 
-SHARED = {"cbr_nn", "cbr_commonsense"}
+SHARED = {"cbr_nn", "cbr_commonsense", "cbr_keys"}
 """Packages that several plugins share; they offer no component."""
 
 PUBLIC = {
@@ -86,7 +105,7 @@ PUBLIC = {
 }
 """Modules of cbrcore that plugins may import, besides `cbrcore` itself."""
 
-MAY_PRINT = {"cli", "games_cli", "console"}
+MAY_PRINT = {"cases_cli", "cli", "console", "games_cli", "play_cli"}
 MAX_LINES = 400
 
 

@@ -240,6 +240,7 @@ def test_check_prints_the_resolved_parts(cbr: Cbr, lab: Path):
         ["evaluation", "defaults"],
         ["run", '{"episodes": 10}'],
         ["sweep", "seed       [0, 1]"],
+        ["runs", "2"],
     ]
 
 

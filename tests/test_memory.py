@@ -6,15 +6,17 @@ import json
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from parts import DenseIndex, act
 
+from cbrcore.casefiles import read_cases
 from cbrcore.errors import RunFolderError
 from cbrcore.memory import CaseMemory
-from cbrcore.types import Provenance
+from cbrcore.types import Provenance, StateGraph
 
 HERE = Provenance("game", seed=1, episode=2, step=3, reward=1.0)
+GRAPH = StateGraph.of([("cup", "on", "table")], ["player"])
 UNREWARDED = Provenance("game", seed=1, episode=2, step=2, reward=0.0)
 
 
@@ -102,6 +104,18 @@ def test_least_used_case_leaves_at_capacity_but_never_the_new_one():
     assert [case.text for case in m.cases] == ["take a", "take c"]
 
 
+def test_least_successful_case_leaves_at_capacity():
+    """(reuse_rewarded + 1) / (reused + 2): 3/6 for a, 1/4 for b, 1/2 for c that was never reused."""
+    m = memory(capacity=3, eviction="least_successful")
+    for number, (name, reused, rewarded) in enumerate([("a", 4, 2), ("b", 2, 0), ("c", 0, 0)]):
+        case = m.add(key(number + 1.0, 1), act("take {}", name), HERE, step=number)
+        case.reused, case.reuse_rewarded = reused, rewarded
+    m.add(key(9, 1), act("take {}", "d"), HERE, step=9)
+    assert [case.text for case in m.cases] == ["take a", "take c", "take d"]
+    m.add(key(10, 1), act("take {}", "e"), HERE, step=10)
+    assert [case.text for case in m.cases] == ["take c", "take d", "take e"]  # among equals the older one leaves
+
+
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from("ab")), max_size=25), st.integers(1, 5))
 def test_memory_is_a_bounded_set_whose_keys_stay_beside_their_cases(additions, capacity):
@@ -114,14 +128,125 @@ def test_memory_is_a_bounded_set_whose_keys_stay_beside_their_cases(additions, c
         assert (float(value), 1.0) in {k for k, t in pairs if t == template}
 
 
+# -- several neighbours ----------------------------------------------------------------------------------------
+
+
+def voters() -> CaseMemory:
+    """Cosines with (1, 0): 0.96 take, 0.8 drop, 0.6 drop, 0 open."""
+    m = memory()
+    for step, (x, y, template) in enumerate([(24, 7, "take"), (4, 3, "drop"), (3, 4, "drop"), (0, 1, "open")]):
+        m.add(key(x, y), act(template), HERE, step=step)
+    return m
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "threshold", "winner", "relevance"),
+    [
+        (1, 0.5, "take", 0.96),
+        (2, 0.5, "take", 0.96),  # 0.96 against 0.8
+        (3, 0.5, "drop", 0.8),  # 0.96 against 0.8 + 0.6
+        (9, 0.7, "take", 0.96),  # the third is not above the threshold
+        (9, 0.97, None, None),
+    ],
+)
+def test_the_nearest_cases_vote_with_their_relevance(neighbours, threshold, winner, relevance):
+    (found,) = voters().query(key(1, 0)[None], threshold=threshold, neighbours=neighbours)
+    assert [match.case.template for match in found] == ([winner] if winner else [])
+    assert [match.relevance for match in found] == ([pytest.approx(relevance)] if winner else [])
+
+
+def test_a_tied_vote_goes_to_the_template_with_the_more_similar_case():
+    m = memory()
+    m.add(key(1, 0), act("drop"), HERE, step=1)
+    m.add(key(2, 0), act("take"), HERE, step=2)  # as similar, and more recent
+    (found,) = m.query(key(1, 0)[None], threshold=0.5, neighbours=2)
+    assert [match.case.template for match in found] == ["take"]
+
+
+def test_the_nearest_case_of_a_template():
+    keys = torch.stack([key(1, 0), key(1, 0), key(1, 0)])
+    assert voters().nearest(keys, ["drop", "open", "eat"]) == [pytest.approx(0.8), 0.0, 0.0]
+    assert memory().nearest(keys, ["drop", "open", "eat"]) == [0.0, 0.0, 0.0]
+
+
+# -- changing what is there ------------------------------------------------------------------------------------
+
+
+def test_a_case_is_discarded_by_key_and_template():
+    m = voters()
+    m.discard(key(4, 3), "take")  # there is none
+    m.discard(key(4, 3), "drop")
+    assert [case.template for case in m.cases] == ["take", "drop", "open"]
+    assert m.add(key(4, 3), act("drop"), HERE, step=9).id == 4
+    assert len(m.index) == 4
+
+
+def test_new_keys_join_cases_that_become_equal():
+    m = voters()
+    m.cases[1].rewarded, m.cases[1].reused, m.cases[2].reused, m.cases[2].reuse_rewarded = 3, 1, 4, 2
+    m.replace_keys(torch.stack([key(1, 1), key(2, 2), key(2, 2), key(3, 3)]))
+    assert [case.template for case in m.cases] == ["take", "drop", "open"]
+    joined = m.cases[1]
+    assert (joined.id, joined.rewarded, joined.reused, joined.reuse_rewarded) == (1, 4, 5, 2)
+    assert torch.equal(m.index.keys(), torch.stack([key(1, 1), key(2, 2), key(3, 3)]))
+    assert m.add(key(2, 2), act("drop"), HERE, step=9) is joined
+
+
+# -- files -----------------------------------------------------------------------------------------------------
+
+
+def test_cases_of_another_memory_are_added_or_counted(tmp_path):
+    m, other = voters(), memory()
+    other.add(key(4, 3), act("drop"), HERE, step=70, situation=GRAPH).reused = 2
+    other.add(key(8, 8), act("sing"), HERE, step=71, situation=GRAPH)
+    other.save(tmp_path)
+    stored = read_cases(tmp_path)
+    m.merge(stored, stored.keys)
+    assert [(case.template, case.id, case.rewarded) for case in m.cases] == [
+        ("take", 0, 1), ("drop", 1, 2), ("drop", 2, 1), ("open", 3, 1), ("sing", 4, 1),
+    ]  # fmt: skip
+    assert (m.cases[1].reused, m.cases[1].last_step, m.situations[4]) == (2, 70, GRAPH)
+    assert m.add(key(8, 8), act("sing"), HERE, step=99) is m.cases[4]
+
+
+plain = st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False)
+graphs = st.builds(StateGraph.of, st.lists(st.tuples(st.text(), st.text(), st.text())), st.lists(st.text()))
+nested = st.recursive(
+    plain | graphs, lambda parts: st.lists(parts, max_size=3).map(tuple) | st.frozensets(st.text(), max_size=3)
+)
+
+
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(situation=nested)
+def test_situations_read_back_equal(tmp_path, situation):
+    m = memory()
+    m.add(key(1, 2), act("look"), HERE, step=1, situation=situation)
+    m.add(key(2, 2), act("look"), HERE, step=1, situation=situation)
+    m.save(tmp_path)
+    assert (tmp_path / "situations.jsonl").read_text().count("\n") == (situation is not None)  # once for both
+    again = memory()
+    again.load(tmp_path)
+    assert list(again.situations.values()) == [situation, situation]
+
+
+def test_a_situation_of_another_kind_is_left_out(tmp_path):
+    m = memory()
+    m.add(key(1, 2), act("look"), HERE, step=1, situation=object())
+    m.save(tmp_path)
+    again = memory()
+    again.load(tmp_path)
+    assert (len(again), again.situations) == (1, {0: None})
+
+
 def test_saved_memory_reads_back_equal(tmp_path):
     m = memory()
-    m.add(key(1, 2), act("put {} on {}", "café cup", "rack"), HERE, step=4).reused = 3
+    m.add(key(1, 2), act("put {} on {}", "café cup", "rack"), HERE, step=4, situation=GRAPH).reused = 3
     m.add(key(2, 1), act("look"), UNREWARDED, step=9)
     m.save(tmp_path)
     again = memory()
     again.load(tmp_path)
     assert again.cases == m.cases
+    assert again.situations == m.situations == {0: GRAPH, 1: None}
     assert torch.equal(again.index.keys(), m.index.keys())
     assert again.add(key(2, 1), act("look"), HERE, step=11) is again.cases[1]
     assert again.add(key(5, 5), act("look"), HERE, step=12).id == 2

@@ -10,7 +10,8 @@ from test_memory import HERE, UNREWARDED
 
 from cbrcore.interfaces import RetainItem
 from cbrcore.memory import CaseMemory
-from cbrcore.reasoner import CaseBasedReasoner, Retriever
+from cbrcore.reasoner import CaseBasedReasoner
+from cbrcore.retriever import Retriever
 from cbrcore.types import Action, Ending, Provenance, StateGraph, StepResult
 
 TABLE = {

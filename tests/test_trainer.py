@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from parts import act, observation
 from toy import ToyEnvironment
 from toy_run import SilentReporter, parts, recipe, run, weights
 
 from cbrcore.errors import Interrupted, RunFailed, RunFolderError
-from cbrcore.evaluation import Play, UniformActor, mean_std, play_passes, summarize
+from cbrcore.evaluation import Play, ReuseCounts, UniformActor, mean_std, ood_gap, play_passes, summarize
 from cbrcore.experiment import Experiment
 from cbrcore.interrupt import StopRequest
 from cbrcore.records import METRICS_FILE, RunFolder
@@ -21,7 +22,19 @@ from cbrcore.runner import play_episode
 from cbrcore.training.checkpoint import Progress as Counters
 from cbrcore.training.checkpoint import latest_checkpoint, restore_agent, save_checkpoint
 from cbrcore.training.pretrain import Experience, PairSampler
-from cbrcore.types import Ending, Episode, Observation, StateGraph
+from cbrcore.types import (
+    Candidate,
+    Case,
+    Decision,
+    Ending,
+    Episode,
+    Match,
+    Observation,
+    Provenance,
+    StateGraph,
+    StepResult,
+    Transition,
+)
 
 
 def test_same_recipe_and_seed_give_the_same_bytes(tmp_path):
@@ -135,7 +148,7 @@ def test_the_toy_game_is_learned_by_the_agent_and_by_reuse(tmp_path):
 
 
 def checkpoint(folder: Path, games_played: int, value: float = 1.0) -> Path:
-    return save_checkpoint(folder, Counters(games_played), {"w": torch.tensor([value])}, {}, None)
+    return save_checkpoint(folder, Counters(games_played), {"w": torch.tensor([value])}, {}, {})
 
 
 def test_the_latest_checkpoint_is_the_one_with_the_most_games_by_its_own_record(tmp_path):
@@ -207,7 +220,7 @@ def test_passes_use_random_numbers_of_their_own():
 
 def test_means_are_over_games_and_std_over_passes():
     def play(game: str, number: int, steps: int, norm: float) -> Play:
-        return Play(game, number, steps, norm, norm, Ending.TRUNCATED, 0, 0)
+        return Play(game, number, steps, norm, norm, Ending.TRUNCATED, ReuseCounts(2, 1, 0))
 
     plays = [play("a", 0, 10, 0.0), play("b", 0, 20, 1.0), play("a", 1, 30, 1.0), play("b", 1, 40, 1.0)]
     found = summarize(plays)
@@ -215,6 +228,30 @@ def test_means_are_over_games_and_std_over_passes():
     assert found["norm_score"] == {"mean": 0.75, "std": pytest.approx(0.3535534)}
     assert found["games"]["a"] == {"steps": 20.0, "norm_score": 0.5}
     assert mean_std(plays[:2], lambda p: None) == {"mean": None, "std": None}
+    counts = [found[name] for name in ("total_steps", "reused", "reuse_rewarded", "reuse_agent_same")]
+    assert counts == [100, 8, 4, 0]
+    assert ood_gap({"in": found, "out": summarize(plays[:2])}) == {"steps": 10.0, "norm_score": 0.25}
+    assert ood_gap({"in": found}) is None
+
+
+def test_reuse_is_counted_by_its_outcome_and_by_what_the_agent_would_have_done():
+    look, take = act("look"), act("take {}", "cup")
+    case = Case(0, "take {}", ("cup",), "take cup", Provenance("g", 0, 1, 1, 1.0))
+    chosen = Candidate(take, Match(case, 1.0), ("cup",), "admissible")
+
+    def step(reward: float, *, reused: bool, own=look) -> Transition:
+        decision = Decision(
+            take, "reuse" if reused else "agent", chosen=chosen if reused else None, agent_action=own
+        )
+        return Transition(observation(look, take), decision, StepResult(observation(look), reward))
+
+    steps = [
+        step(1.0, reused=True),
+        step(1.0, reused=True, own=take),
+        step(0.0, reused=True, own=take),
+        step(1.0, reused=False, own=take),
+    ]
+    assert ReuseCounts.of(Episode("g", 1, steps)) == ReuseCounts(reused=3, rewarded=2, agent_same=1)
 
 
 def test_episode_without_a_known_maximum_has_no_normalized_score():

@@ -22,8 +22,9 @@ from cbrcore.config import (
 from cbrcore.experiment import Experiment
 from cbrcore.interrupt import StopRequest
 from cbrcore.memory import CaseMemory
-from cbrcore.reasoner import CaseBasedReasoner, Retriever
+from cbrcore.reasoner import CaseBasedReasoner
 from cbrcore.records import RunFolder
+from cbrcore.retriever import Retriever
 from cbrcore.rng import Streams
 from cbrcore.timing import Stopwatch
 
@@ -52,7 +53,7 @@ class LastOne:
         return buffer[-1:]
 
 
-def recipe(**run) -> Recipe:
+def recipe(memory: dict | None = None, **run) -> Recipe:
     part = Part(use="test/part", settings=NoSettings())
     return Recipe(
         name="toy",
@@ -60,7 +61,7 @@ def recipe(**run) -> Recipe:
         environment=part,
         text_encoder=part,
         agent=part,
-        memory=MemoryConfig(threshold=0.7),
+        memory=MemoryConfig(**({"threshold": 0.7} | (memory or {}))),
         training=TrainingConfig(
             agent_learning_rate=0.01,
             retriever_learning_rate=0.01,
@@ -72,16 +73,19 @@ def recipe(**run) -> Recipe:
     )
 
 
-def parts(num_envs: int = 1) -> Parts:
+def parts(num_envs: int = 1, memory: dict | None = None) -> Parts:
     generator = torch.Generator().manual_seed(0)
     names = [*THINGS, *PLACES, "player"]
     table = {name: torch.randn(8, generator=generator).tolist() for name in names}
-    clock = Stopwatch()
+    clock, options = Stopwatch(), MemoryConfig(**(memory or {}))
     retriever = Retriever(
         TableEncoder(table),
         CosineQuantizer(),
         CaseMemory(DenseIndex(), identity="toy"),
         threshold=0.7,
+        neighbours=options.neighbours,
+        failures=CaseMemory(DenseIndex(), identity="toy") if options.outcome == "both" else None,
+        refresh=options.refresh,
         clock=clock,
     )
     agent = ScriptedAgent("look")
@@ -101,7 +105,9 @@ def run(path: Path, stop_after: int = 0, **settings) -> Experiment:
     folder = RunFolder.resume(path) if existed else RunFolder.create("toy", path)
     folder.write_text("recipe.yaml", "name: toy\n")
     reporter = StopAfter(stop, stop_after) if stop_after else SilentReporter()
-    experiment = Experiment(recipe(**settings), parts(settings.get("num_envs", 1)), folder, reporter, stop)
+    experiment = Experiment(
+        recipe(**settings), parts(settings.get("num_envs", 1), settings.get("memory")), folder, reporter, stop
+    )
     try:
         experiment.run()
     finally:

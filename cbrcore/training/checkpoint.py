@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,7 @@ log = logging.getLogger(__name__)
 
 STATE_FILE = "state.json"
 TENSORS_FILE = "tensors.safetensors"
-MEMORY_FOLDER = "memory"
-FORMAT = 1
+FORMAT = 2
 KEPT = 2
 LAST_SCORES = 100
 
@@ -63,7 +63,7 @@ def save_checkpoint(
     progress: Progress,
     tensors: dict[str, Tensor],
     streams: dict[str, Any],
-    memory: CaseMemory | None,
+    memories: Mapping[str, CaseMemory],
 ) -> Path:
     """Write one checkpoint below `folder` and drop all but the newest ones.
 
@@ -84,8 +84,8 @@ def save_checkpoint(
     save_file(
         {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, temporary / TENSORS_FILE
     )
-    if memory is not None:
-        memory.save(temporary / MEMORY_FOLDER)
+    for name, memory in memories.items():
+        memory.save(temporary / name)
     state = {"format": FORMAT, "torch": torch.__version__, "progress": asdict(progress), "streams": streams}
     (temporary / STATE_FILE).write_text(json.dumps(state), encoding="utf-8")
     shutil.rmtree(final, ignore_errors=True)
@@ -94,14 +94,26 @@ def save_checkpoint(
     return final
 
 
+def rewrite_memories(checkpoint: Path, memories: Mapping[str, CaseMemory]) -> None:
+    """Replace the memories in a checkpoint; each is complete or as it was."""
+    for name, memory in memories.items():
+        fresh, old = checkpoint / f".{name}.tmp", checkpoint / f".{name}.old"
+        memory.save(fresh)
+        (checkpoint / name).rename(old)
+        fresh.rename(checkpoint / name)
+        shutil.rmtree(old)
+
+
 def latest_checkpoint(folder: Path) -> Path | None:
     """The checkpoint with the most finished games, by what it says of itself, not by its name."""
     found = [(state["progress"]["games_played"], path) for path, state in _complete(folder)]
     return max(found)[1] if found else None
 
 
-def load_checkpoint(path: Path, memory: CaseMemory | None) -> tuple[Progress, dict[str, Tensor], dict[str, Any]]:
-    """(progress, tensors on the CPU, states of the random streams); fills `memory`.
+def load_checkpoint(
+    path: Path, memories: Mapping[str, CaseMemory]
+) -> tuple[Progress, dict[str, Tensor], dict[str, Any]]:
+    """(progress, tensors on the CPU, states of the random streams); fills `memories`.
 
     Raises:
         RunFolderError: a file is missing or damaged, or of an unknown format.
@@ -116,8 +128,8 @@ def load_checkpoint(path: Path, memory: CaseMemory | None) -> tuple[Progress, di
         raise RunFolderError(
             f"{path}: damaged checkpoint: {error}", hint="remove it to use the one before"
         ) from error
-    if memory is not None:
-        memory.load(path / MEMORY_FOLDER)
+    for name, memory in memories.items():
+        memory.load(path / name)
     return progress, tensors, state["streams"]
 
 
@@ -164,8 +176,8 @@ def restore_agent(path: Path, reasoner: CaseBasedReasoner) -> tuple[Progress, di
 
     Values move to each module's own device, so a checkpoint from a GPU loads on a CPU and back.
     """
-    memory = reasoner.retriever.memory if reasoner.retriever else None
-    progress, tensors, streams = load_checkpoint(path, memory)
+    memories = reasoner.retriever.memories() if reasoner.retriever else {}
+    progress, tensors, streams = load_checkpoint(path, memories)
     for name, module in agent_modules(reasoner).items():
         prefix = f"{name}:"
         state = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""Experience for pretraining the retriever, from games played uniformly at random [P §5]."""
+"""Experience for pretraining the retriever: of a uniform random agent, or of a baseline that learns [P §5]."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from cbrcore.config import TrainingConfig
 from cbrcore.evaluation import UniformActor, game_seed
 from cbrcore.interfaces import ContextEncoder, Environment
-from cbrcore.rng import derive_seed
+from cbrcore.reasoner import CaseBasedReasoner, Trace
+from cbrcore.retriever import view_of
+from cbrcore.rng import Streams, derive_seed
 from cbrcore.runner import Seat, play_together
 from cbrcore.timing import Stopwatch
+from cbrcore.training.learner import Learner
 from cbrcore.training.pretrain import Experience
-from cbrcore.types import Episode, Observation
+from cbrcore.types import Decision, Episode, Observation, StepResult
 
 
 def collect_experience(
@@ -43,11 +47,59 @@ def collect_experience(
                 yield list(_experience(episode, encoder))
 
 
+def collect_while_learning(
+    environments: Sequence[Environment],
+    encoder: ContextEncoder,
+    collector: CaseBasedReasoner,
+    config: TrainingConfig,
+    *,
+    passes: int,
+    streams: Streams,
+    clock: Stopwatch | None = None,
+) -> Iterator[list[Experience]]:
+    """Play the training games `passes` times with a baseline agent that learns meanwhile; the experience of each
+    game play. What an agent sees on its way from bad to good is more varied than what a random one sees.
+
+    Args:
+        collector: a plain neural agent.
+        config: how it learns.
+    """
+    games, clock = environments[0].games("train"), clock or Stopwatch()
+    players = [collector, *(collector.companion() for _ in environments[1:])]
+    learner = Learner(players, config, streams, clock)
+    seats = [Seat(env, _Learning(player, streams)) for env, player in zip(environments, players, strict=True)]
+    plays = [
+        (game, game_seed(derive_seed(streams.seed, f"pretrain:{number}"), game))
+        for number in range(passes)
+        for game in games
+    ]
+    for first in range(0, len(plays), len(seats)):
+        for episode in play_together(seats, plays[first : first + len(seats)], observer=learner, clock=clock):
+            yield list(_experience(episode, encoder))
+
+
+class _Learning:
+    """A baseline agent that draws its actions."""
+
+    def __init__(self, reasoner: CaseBasedReasoner, streams: Streams) -> None:
+        self._reasoner = reasoner
+        self._streams = streams
+
+    def begin(self, game: str) -> None:
+        self._reasoner.begin_episode()
+
+    def decide(self, observation: Observation) -> tuple[Decision, Trace]:
+        return self._reasoner.decide(observation, self._streams.numpy("collector"))
+
+    def observe(self, decision: Decision, trace: Trace, result: StepResult) -> None:
+        self._reasoner.observe(decision, trace, result)
+
+
 def _experience(episode: Episode, encoder: ContextEncoder) -> Iterator[Experience]:
     """Every action that has a context, less those that put an already scored object back in place."""
     past: list[Observation] = []
     for step in episode.transitions:
-        action = step.decision.action
+        action = view_of(encoder, step.decision.action)
         if action.seeds and not step.result.rescored:
             situation = encoder.situation(step.observation, past)
             yield Experience(situation, action.seeds, action.template, step.result.reward > 0)

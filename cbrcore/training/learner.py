@@ -1,20 +1,27 @@
-"""Online learning: windows of steps -> A2C for the agent's own steps, the contrastive loss for reused ones."""
+"""Online learning: windows of steps -> A2C for the agent's own steps, the contrastive loss for reused ones.
+
+A joint agent and the retriever are updated in one step on the sum of all losses.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from cbrcore.config import TrainingConfig
-from cbrcore.interfaces import Trainable
-from cbrcore.reasoner import CaseBasedReasoner, Retriever
+from cbrcore.interfaces import AgentInput, Trainable
+from cbrcore.reasoner import CaseBasedReasoner
+from cbrcore.retriever import Retriever
 from cbrcore.rng import Streams
 from cbrcore.timing import Stopwatch
-from cbrcore.training.a2c import a2c_loss, n_step_returns
+from cbrcore.training.a2c import A2cLoss, a2c_loss, n_step_returns
 from cbrcore.training.contrastive import contrastive_loss
+from cbrcore.training.joint import Offered, offered_again
 from cbrcore.training.optimizer import GuardedAdam
 from cbrcore.types import Ending, Transition
 
@@ -40,6 +47,9 @@ class Learner:
     On a step whose action came from the agent the losses are L_pi + L_v + L_e; on a step whose action was
     reused it is L_r alone [P §5]. Rewards of reused steps still count in the returns of earlier steps.
 
+    With a joint agent every action is its own, so L_pi + L_v + L_e are those of all steps, and L_r is added where
+    the action was also a candidate. One optimiser, which holds all parameters, minimises the sum [P App. E].
+
     Args:
         reasoners: one player for each game that is played at the same time. They share their networks: an
             update takes the steps of all of them.
@@ -53,17 +63,19 @@ class Learner:
         self.config = config
         self.streams = streams
         self.clock = clock
+        retriever, joint = self.reasoner.retriever, self.reasoner.joint
+        modules: list[Trainable] = [retriever.encoder, retriever.quantizer] if retriever else []
+        of_retriever = [parameter for module in modules for parameter in module.parameters()]
         self.agent_optimizer = GuardedAdam(
-            "agent",
+            "agent and retriever" if joint else "agent",
             self.reasoner.agent.parameters(),
             learning_rate=config.agent_learning_rate,
             clip=config.clip,
+            others=[(of_retriever, config.retriever_learning_rate)] if joint else [],
         )
-        retriever = self.reasoner.retriever
-        modules: list[Trainable] = [retriever.encoder, retriever.quantizer] if retriever else []
         self.retriever_optimizer = GuardedAdam(
             "retriever",
-            [parameter for module in modules for parameter in module.parameters()],
+            [] if joint else of_retriever,
             learning_rate=config.retriever_learning_rate,
             clip=config.clip,
         )
@@ -102,10 +114,14 @@ class Learner:
             for target in self._returns(reasoner, window)
         ]
         steps = [step for window in windows for step in window]
+        retriever = self.reasoner.retriever
         with self.clock.part("update"):
+            if retriever is not None and self.reasoner.joint:
+                self._update_jointly(retriever, steps, returns)
+                return
             self._update_agent(steps, returns)
-            if self.reasoner.retriever is not None:
-                self._update_retriever(self.reasoner.retriever, steps)
+            if retriever is not None:
+                self._update_retriever(retriever, steps)
 
     def _returns(self, reasoner: CaseBasedReasoner, window: list[Transition]) -> list[float]:
         if not window:
@@ -130,18 +146,25 @@ class Learner:
         ]
         if not own or not self.agent_optimizer.active:
             return
-        agent = self.reasoner.agent
-        with training_mode(agent, streams=self.streams, name="agent-update"):
-            loss = a2c_loss(
-                agent.policy([step.trace.agent_input for step, _ in own]),
-                [step.observation.admissible.index(step.decision.action) for step, _ in own],
-                [target for _, target in own],
-                value_weight=self.config.value_weight,
-                entropy_weight=self.config.entropy_weight,
-            )
+        with training_mode(self.reasoner.agent, streams=self.streams, name="agent-update"):
+            loss = self._agent_loss([step.trace.agent_input for step, _ in own], *zip(*own, strict=True))
             self.agent_optimizer.step(loss.total)
+        self._note_agent_loss(loss, len(own))
+
+    def _agent_loss(
+        self, inputs: Sequence[AgentInput], steps: Sequence[Transition], returns: Sequence[float]
+    ) -> A2cLoss:
+        return a2c_loss(
+            self.reasoner.agent.policy(inputs),
+            [step.observation.admissible.index(step.decision.action) for step in steps],
+            returns,
+            value_weight=self.config.value_weight,
+            entropy_weight=self.config.entropy_weight,
+        )
+
+    def _note_agent_loss(self, loss: A2cLoss, steps: int) -> None:
         for name, value in (("policy", loss.policy), ("value", loss.value), ("entropy", loss.entropy)):
-            self._losses[name].append(value.item() / len(own))
+            self._losses[name].append(value.item() / steps)
 
     def _update_retriever(self, retriever: Retriever, steps: list[Transition]) -> None:
         """L_r between the executed action's context and the retrieved key. Steps that put an already scored
@@ -155,9 +178,47 @@ class Learner:
         with training_mode(retriever.encoder, retriever.quantizer, streams=self.streams, name="retriever-update"):
             contexts = retriever.encoder.contexts_of_pairs(pairs)  # [n, d]
             similarity = retriever.quantizer.similarity(contexts, keys)  # [n]
-            dissimilar = torch.tensor(failed, dtype=similarity.dtype, device=similarity.device)
-            loss = contrastive_loss(similarity, dissimilar, margin=self.config.margin).sum()
+            loss = self._contrastive(similarity, failed)
             done = self.retriever_optimizer.step(loss + retriever.quantizer.regularizer(contexts))
             if done:
                 retriever.quantizer.maintain(contexts.detach(), self.streams.torch("maintain"))
         self._losses["retriever"].append(loss.item() / len(reused))
+
+    def _contrastive(self, similarity: Tensor, failed: Sequence[bool]) -> Tensor:
+        """L_r of the pairs [n], summed."""
+        dissimilar = torch.tensor(failed, dtype=similarity.dtype, device=similarity.device)
+        return contrastive_loss(similarity, dissimilar, margin=self.config.margin).sum()
+
+    # -- jointly -------------------------------------------------------------------------------------------
+
+    def _update_jointly(self, retriever: Retriever, steps: list[Transition], returns: list[float]) -> None:
+        """One step on L_pi + L_v + L_e + L_r. The agent's losses reach the retriever too, through the relevance of
+        the candidates that the agent attends to."""
+        modules = (self.reasoner.agent, retriever.encoder, retriever.quantizer)
+        with training_mode(*modules, streams=self.streams, name="joint-update"):
+            frozen = not self.config.retriever_learning_rate
+            offered = None if frozen else offered_again(retriever, [step.trace for step in steps])
+            relevance = offered.relevance if offered else [None] * len(steps)
+            inputs = [
+                replace(step.trace.agent_input, relevance=row) for step, row in zip(steps, relevance, strict=True)
+            ]
+            loss = self._agent_loss(inputs, steps, returns)
+            total = loss.total + (self._retriever_loss(retriever, steps, offered) if offered else 0.0)
+            if self.agent_optimizer.step(total) and offered:
+                retriever.quantizer.maintain(offered.contexts.detach(), self.streams.torch("maintain"))
+        self._note_agent_loss(loss, len(steps))
+
+    def _retriever_loss(self, retriever: Retriever, steps: list[Transition], offered: Offered) -> Tensor:
+        """L_r of the steps whose action was a candidate, and what keeps the quantizer close to its data."""
+        taken = [
+            (row[step.trace.agent_input.candidates.index(step.decision.chosen)], step.result.reward <= 0)
+            for step, row in zip(steps, offered.relevance, strict=True)
+            if step.decision.chosen is not None and not step.result.rescored
+        ]
+        regularizer = retriever.quantizer.regularizer(offered.contexts)
+        if not taken:
+            return regularizer
+        similarity, failed = zip(*taken, strict=True)
+        loss = self._contrastive(torch.stack(similarity), failed)
+        self._losses["retriever"].append(loss.item() / len(taken))
+        return loss + regularizer

@@ -25,19 +25,30 @@ class GuardedAdam:
         parameters: may be empty (the random agent); then nothing ever happens.
         learning_rate: Adam's step size; 0 freezes the parameters.
         clip: largest gradient norm.
+        others: further parameters, each group with a step size of its own.
     """
 
     def __init__(
-        self, name: str, parameters: Iterable[torch.nn.Parameter], *, learning_rate: float, clip: float
+        self,
+        name: str,
+        parameters: Iterable[torch.nn.Parameter],
+        *,
+        learning_rate: float,
+        clip: float,
+        others: Iterable[tuple[Iterable[torch.nn.Parameter], float]] = (),
     ) -> None:
         self.name = name
-        self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
+        trained = [
+            ([parameter for parameter in group if parameter.requires_grad], rate)
+            for group, rate in [(parameters, learning_rate), *others]
+            if rate
+        ]
+        groups = [{"params": group, "lr": rate} for group, rate in trained if group]
+        self.parameters = [parameter for group, _ in trained for parameter in group]
         self.clip = clip
         self.skipped = 0
         self._skipped_in_a_row = 0
-        self.adam = (
-            torch.optim.Adam(self.parameters, lr=learning_rate) if self.parameters and learning_rate else None
-        )
+        self.adam = torch.optim.Adam(groups) if groups else None
 
     def __repr__(self) -> str:
         return f"GuardedAdam({self.name}, {len(self.parameters)} parameters, skipped={self.skipped})"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -18,14 +18,17 @@ from torch import Tensor
 
 from cbrcore.config import PretrainConfig
 from cbrcore.interfaces import Situation
-from cbrcore.reasoner import Retriever
-from cbrcore.rng import Streams
+from cbrcore.retriever import Retriever
+from cbrcore.rng import Streams, derive_seed
 from cbrcore.training.contrastive import contrastive_loss
 from cbrcore.training.learner import training_mode
 from cbrcore.training.optimizer import GuardedAdam
 from cbrcore.types import EntityTuple
 
 log = logging.getLogger(__name__)
+
+MEASURED = 256
+"""Pairs of each kind whose similarity is measured before and after."""
 
 MOST_BATCHES = 50
 """Updates per epoch at most; with many games there are more pairs than anybody needs."""
@@ -82,29 +85,68 @@ class PairSampler:
         ]
         return left, right, negative
 
+    def kinds(self, count: int) -> dict[str, list[tuple[Experience, Experience]]]:
+        """At most `count` random pairs of each kind, see `Similarities`; no pair of an item with itself."""
+        found: dict[str, list[tuple[Experience, Experience]]] = {"same": [], "different": [], "failed": []}
+        for item in (self._pick(self.rewarded) for _ in range(count if self.rewarded else 0)):
+            others = [
+                e for template, group in self._by_template.items() if template != item.template for e in group
+            ]
+            same = [e for e in self._by_template[item.template] if e != item]
+            failed = self._failed_by_template[item.template]
+            for kind, group in (("same", same), ("different", others), ("failed", failed)):
+                if group:
+                    found[kind].append((item, self._pick(group)))
+        return found
+
     def _has_negative(self, item: Experience) -> bool:
         return len(self._by_template) > 1 or bool(self._failed_by_template[item.template])
 
     def _negative(self, item: Experience) -> Experience:
         """An unrewarded item of the same template, or a rewarded one of another template."""
-        others = [e for template, group in self._by_template.items() if template != item.template for e in group]
+        others = self._of_other_templates(item)
         failed = self._failed_by_template[item.template]
         use_failed = bool(failed) and (not others or self._rng.random() < 0.5)
         return self._pick(failed if use_failed else others)
+
+    def _of_other_templates(self, item: Experience) -> list[Experience]:
+        return [e for template, group in self._by_template.items() if template != item.template for e in group]
 
     def _pick(self, items: Sequence[Experience]) -> Experience:
         return items[int(self._rng.integers(len(items)))]
 
 
 @dataclass(frozen=True)
+class Similarities:
+    """Mean similarity of pairs, in evaluation mode; None where there is no such pair.
+
+    Attributes:
+        same: two rewarded actions of the same template.
+        different: two rewarded actions of different templates.
+        failed: a rewarded and an unrewarded action of the same template.
+    """
+
+    same: float | None = None
+    different: float | None = None
+    failed: float | None = None
+
+
+@dataclass(frozen=True)
 class PretrainReport:
-    """What pretraining reached; the shares are over the last epoch's pairs."""
+    """What pretraining reached; the shares are over the last epoch's pairs.
+
+    Attributes:
+        before, after: similarities of pairs with the initial weights (and codebooks that fit their contexts), and
+            with the trained ones.
+    """
 
     items: int
     rewarded: int
     epochs: int
     positives_above_tau: float
     negatives_above_tau: float
+    before: Similarities = Similarities()
+    after: Similarities = Similarities()
 
 
 def pretrain_retriever(
@@ -131,6 +173,7 @@ def pretrain_retriever(
     parameters = [p for module in (retriever.encoder, retriever.quantizer) for p in module.parameters()]
     optimizer = GuardedAdam("pretraining", parameters, learning_rate=config.learning_rate, clip=clip)
     report = PretrainReport(len(sampler), len(sampler.rewarded), 0, 0.0, 0.0)
+    before = measure_similarities(retriever, experience, streams.seed)
     batches = min(MOST_BATCHES, max(1, sampler.pairs // config.batch_size))
     for epoch in range(1, config.epochs + 1):
         found = [_train_batch(retriever, sampler, optimizer, config, margin, streams) for _ in range(batches)]
@@ -140,7 +183,25 @@ def pretrain_retriever(
         log.info("pretraining epoch %d/%d: %s", epoch, config.epochs, report)
         if _separated(report, config):
             break
-    return report
+    return replace(report, before=before, after=measure_similarities(retriever, experience, streams.seed))
+
+
+def measure_similarities(retriever: Retriever, experience: Sequence[Experience], seed: int) -> Similarities:
+    """Mean similarity of the kinds of pairs in experience; random pairs, the same for the same seed."""
+    sampler = PairSampler(experience, np.random.default_rng(derive_seed(seed, "similarities")))
+    kinds = sampler.kinds(MEASURED)
+    return Similarities(**{kind: _mean_similarity(retriever, pairs) for kind, pairs in kinds.items()})
+
+
+def _mean_similarity(retriever: Retriever, pairs: Sequence[tuple[Experience, Experience]]) -> float | None:
+    if not pairs:
+        return None
+    with torch.no_grad():
+        sides = [
+            retriever.encoder.contexts_of_pairs([(pair[side].situation, pair[side].seeds) for pair in pairs])
+            for side in (0, 1)
+        ]
+        return float(retriever.quantizer.pair_similarity(*sides).mean())
 
 
 def _train_batch(

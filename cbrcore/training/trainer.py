@@ -14,9 +14,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cbrcore.config import Recipe
+from cbrcore.casefiles import StoredCases, read_cases
+from cbrcore.config import Recipe, expand_path
 from cbrcore.errors import Interrupted
-from cbrcore.evaluation import game_seed, reuse_counts
+from cbrcore.evaluation import ReuseCounts, game_seed
 from cbrcore.interfaces import ContextEncoder, Environment
 from cbrcore.interrupt import StopRequest
 from cbrcore.reasoner import CaseBasedReasoner, Trace, decide_together
@@ -35,6 +36,7 @@ from cbrcore.training.checkpoint import (
 from cbrcore.training.collect import collect_experience
 from cbrcore.training.learner import Learner
 from cbrcore.training.pretrain import Experience, pretrain_retriever
+from cbrcore.training.retriever_file import load_retriever
 from cbrcore.types import Decision, Episode, Observation, Provenance, StepResult
 
 log = logging.getLogger(__name__)
@@ -69,6 +71,7 @@ class LearningActor:
         self._progress.env_steps += 1
         if decision.chosen is not None:
             decision.chosen.match.case.reused += 1
+            decision.chosen.match.case.reuse_rewarded += result.reward > 0
         self.reasoner.observe(decision, trace, result)
         origin = Provenance(self._game, self._streams.seed, self._episode, 0, result.reward)
         self.reasoner.retain(self._streams.numpy("retain"), origin, env_steps=self._progress.env_steps)
@@ -131,13 +134,23 @@ class Trainer:
         board = TensorBoardLog(self.folder.path, purge_step=self.progress.games_played + 1)
         started, before = time.perf_counter(), self.progress.seconds.get("total", 0.0)
         try:
+            given = self._given_cases()
             self._pretrain(metrics)
+            if given is not None and self.reasoner.retriever is not None and not self.progress.games_played:
+                self.reasoner.retriever.adopt(given)
             self._play(metrics, board)
         finally:
             self.progress.seconds["total"] = before + time.perf_counter() - started
             metrics.close()
             board.close()
         return self.progress
+
+    def _given_cases(self) -> StoredCases | None:
+        """The cases that the recipe says to start with; read first, so that a wrong path is found out at once."""
+        memory = self.recipe.memory
+        if memory is None or memory.cases is None:
+            return None
+        return read_cases(expand_path(memory.cases, self.recipe.directory))
 
     # -- the loop ------------------------------------------------------------------------------------------
 
@@ -195,7 +208,7 @@ class Trainer:
     def _row(self, episode: Episode, losses: dict[str, float | None]) -> dict[str, Any]:
         """One line of metrics.jsonl. There is no clock in it: equal runs give equal bytes. Games that were played
         at the same time share what is not theirs alone: env_steps, memory_size, losses."""
-        reused, rewarded = reuse_counts(episode)
+        counts = ReuseCounts.of(episode)
         retriever = self.reasoner.retriever
         return {
             "episode": self.progress.games_played,
@@ -205,11 +218,12 @@ class Trainer:
             "norm_score": episode.norm_score,
             "steps": episode.steps,
             "ending": str(episode.ending),
-            "reused": reused,
-            "reuse_rewarded": rewarded,
-            "agent_steps": episode.steps - reused,
+            "reused": counts.reused,
+            "reuse_rewarded": counts.rewarded,
+            "agent_steps": episode.steps - counts.reused,
             "memory_size": len(retriever.memory) if retriever else 0,
             **losses,
+            "reuse_agent_same": counts.agent_same,
             **(dict(retriever.quantizer.metrics()) if retriever else {}),
         }
 
@@ -217,7 +231,13 @@ class Trainer:
 
     def _pretrain(self, metrics: MetricsLog) -> None:
         config, retriever = self.recipe.training.pretrain, self.reasoner.retriever
-        if self.progress.pretrained or retriever is None or not config.episodes:
+        if self.progress.pretrained or retriever is None:
+            return
+        if config.retriever is not None:
+            load_retriever(retriever, expand_path(config.retriever, self.recipe.directory))
+            self.progress.pretraining = {"retriever": retriever.digest()}
+            return
+        if not config.episodes:
             return
         experience = self._collect(config.episodes, retriever.encoder)
         self.reporter.phase("pretraining the retriever (epochs)", config.epochs)
@@ -256,8 +276,8 @@ class Trainer:
         tensors = module_tensors(agent_modules(self.reasoner))
         for name, optimizer in self._optimizers().items():
             tensors |= {f"{name}:{key}": value for key, value in optimizer.tensors().items()}
-        memory = self.reasoner.retriever.memory if self.reasoner.retriever else None
-        save_checkpoint(self.folder.checkpoints, self.progress, tensors, self.streams.state(), memory)
+        memories = self.reasoner.retriever.memories() if self.reasoner.retriever else {}
+        save_checkpoint(self.folder.checkpoints, self.progress, tensors, self.streams.state(), memories)
 
     def _restore(self) -> None:
         path = latest_checkpoint(self.folder.checkpoints)

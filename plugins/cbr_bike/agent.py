@@ -17,7 +17,7 @@ from cbr_commonsense.graphs import EMPTY
 from cbr_nn.attention import CoAttention, CommandAttention, NodeSelfAttention
 from cbr_nn.graphs import HintedGraph, Nodes
 from cbr_nn.memo import Memo
-from cbr_nn.scoring import command_scorer
+from cbr_nn.scoring import CommandScorer
 from cbr_nn.stem import EpisodeState, Seen, TextStem
 from cbr_nn.texts import required_encoder
 from cbrcore import Build
@@ -27,7 +27,7 @@ from cbrcore.interfaces import AgentInput, PolicyOutput
 class TwoGraphPolicy(nn.Module):
     """Bidirectional attention between two graphs, then what each says about a command. Vectors are w = 2h wide."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, features: int = 0) -> None:
         super().__init__()
         self.meet = CoAttention(width)
         self.merge_local = nn.Linear(4 * width, width, bias=False)
@@ -36,7 +36,7 @@ class TwoGraphPolicy(nn.Module):
         self.refine_world = NodeSelfAttention(width)
         self.ask_local = CommandAttention(width)
         self.ask_world = CommandAttention(width)
-        self.actor = command_scorer(4, width)
+        self.actor = CommandScorer(4, width, features)
 
     def forward(self, seen: Seen, local: Nodes, world: Nodes) -> Tensor:
         """Logits [n, A] from local nodes [n, L, w] and world nodes [n, W, w]."""
@@ -48,8 +48,8 @@ class TwoGraphPolicy(nn.Module):
             self.ask_world(seen.commands, seen.state, there, world.mask),
         ]  # each [n, A, w]
         state = seen.state[:, None].expand_as(seen.commands)  # [n, A, w]
-        scores: Tensor = self.actor(torch.cat([seen.commands, *about, state], dim=2))
-        return scores.squeeze(-1)
+        scores: Tensor = self.actor([seen.commands, *about, state], seen.features)
+        return scores
 
 
 class BikeAgent(nn.Module):
@@ -73,7 +73,8 @@ class BikeAgent(nn.Module):
         self.stem = TextStem(config, encoder, self.project)
         self.local = HintedGraph(config, encoder, self.project, config.hint_commands)
         self.world = HintedGraph(config, encoder, self.project_concepts, config.hint_commands)
-        self.score = TwoGraphPolicy(2 * config.hidden)
+        self.action_features = build.action_features
+        self.score = TwoGraphPolicy(2 * config.hidden, build.action_features)
         self.to(self.device)
         self._memo = Memo(self.parameters())
 
@@ -89,7 +90,7 @@ class BikeAgent(nn.Module):
         """Logits [A], value [] and next `EpisodeState` for each input."""
         observations = [item.observation for item in inputs]
         worlds = [self.commonsense.grow(item.state.world, item.observation) for item in inputs]
-        seen: Seen = self.stem(self._memo, observations, [item.state.hidden for item in inputs])
+        seen: Seen = self.stem(self._memo, inputs, [item.state.hidden for item in inputs])
         local = self.local(self._memo, [observation.graph for observation in observations], observations)
         world = self.world(self._memo, worlds, observations)
         states = [EpisodeState(hidden, graph) for hidden, graph in zip(seen.state.detach(), worlds, strict=True)]

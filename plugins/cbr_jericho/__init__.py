@@ -1,4 +1,4 @@
-"""Jericho: the interactive fiction games of the benchmark [P §6.2]."""
+"""Jericho: the interactive fiction games of the benchmark [P §6.3]."""
 
 from cbrcore import hookimpl
 from cbrcore.registry import Registrar

@@ -12,7 +12,7 @@ LARGEST_SEED = 2**31 - 1
 
 
 class JerichoConfig(ComponentConfig):
-    """One game of Jericho [P §6.2]: collect points within 100 steps."""
+    """One game of Jericho [P §6.3]: collect points within 100 steps."""
 
     game: Annotated[str, Field(min_length=1)] = "zork1"
     """The game: a title that Jericho supports (`cbr games list`), or `generated` for a small treasure hunt that is

@@ -1,4 +1,4 @@
-"""The Jericho environment [P §6.2]: one game, which is at once the training game and the measure."""
+"""The Jericho environment [P §6.3]: one game, which is at once the training game and the measure."""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ class Kga2cAgent(nn.Module):
         self.project = nn.Linear(encoder.dim, config.hidden, bias=False)
         self.stem = TextStem(config, encoder, self.project, self._reader(encoder))
         self.local = HintedGraph(config, encoder, self.project, config.hint_commands)
-        self.score = OneGraphPolicy(2 * config.hidden)
+        self.action_features = build.action_features
+        self.score = OneGraphPolicy(2 * config.hidden, build.action_features)
         self.to(self.device)
         self._memo = Memo(self.parameters())
 
@@ -57,6 +58,6 @@ class Kga2cAgent(nn.Module):
     def policy(self, inputs: Sequence[AgentInput]) -> list[PolicyOutput]:
         """Logits [A], value [] and next state [2h] for each input."""
         observations = [item.observation for item in inputs]
-        seen: Seen = self.stem(self._memo, observations, [item.state for item in inputs])
+        seen: Seen = self.stem(self._memo, inputs, [item.state for item in inputs])
         nodes = self.local(self._memo, [observation.graph for observation in observations], observations)
         return seen.outputs(self.score(seen, nodes), seen.state.detach())

@@ -7,22 +7,23 @@ from torch import Tensor, nn
 
 from cbr_nn.attention import CoAttention, CommandAttention, NodeSelfAttention
 from cbr_nn.graphs import Nodes
-from cbr_nn.scoring import command_scorer
+from cbr_nn.scoring import CommandScorer
 from cbr_nn.stem import Seen
 
 
 class OneGraphPolicy(nn.Module):
     """State and nodes attend to each other, nodes to nodes, commands to nodes; then each command is scored from
-    [command ; what the graph says about it ; state]. Vectors are w = 2h wide."""
+    [command ; what the graph says about it ; state], and e features of its own if there are any. Vectors are
+    w = 2h wide."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, features: int = 0) -> None:
         super().__init__()
         self.meet = CoAttention(width)
         self.merge_state = nn.Linear(4 * width, width, bias=False)
         self.merge_nodes = nn.Linear(4 * width, width, bias=False)
         self.refine = NodeSelfAttention(width)
         self.ask = CommandAttention(width)
-        self.actor = command_scorer(3, width)
+        self.actor = CommandScorer(3, width, features)
 
     def forward(self, seen: Seen, nodes: Nodes) -> Tensor:
         """Logits [n, A]."""
@@ -32,5 +33,5 @@ class OneGraphPolicy(nn.Module):
         vectors = self.merge_nodes(self.meet(nodes.vectors, state, nodes.mask, alone))  # [n, N, w]
         vectors = self.refine(vectors, nodes.mask)
         about = self.ask(seen.commands, seen.state, vectors, nodes.mask)  # [n, A, w]
-        scores: Tensor = self.actor(torch.cat([seen.commands, about, informed.expand_as(about)], dim=2))
-        return scores.squeeze(-1)
+        scores: Tensor = self.actor([seen.commands, about, informed.expand_as(about)], seen.features)
+        return scores

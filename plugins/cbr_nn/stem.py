@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from cbr_nn.config import ReadingConfig
 from cbr_nn.memo import Memo
 from cbr_nn.padding import pad
+from cbr_nn.scoring import features_of
 from cbr_nn.texts import TextGru, mean_rows
 from cbr_nn.words import pieces
-from cbrcore.interfaces import AgentState, PolicyOutput, TextEncoder
+from cbrcore.interfaces import AgentInput, AgentState, PolicyOutput, TextEncoder
 from cbrcore.types import Observation, StateGraph
 
 
@@ -40,13 +41,14 @@ class EpisodeState:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a batch of inputs shows: state s_t [n, 2h], value V(s_t) [n], commands [n, A, 2h] padded, and their
-    mask [n, A]."""
+    """What a batch of inputs shows: state s_t [n, 2h], value V(s_t) [n], commands [n, A, 2h] padded, their mask
+    [n, A], and the commands' own features [n, A, e] if there are any."""
 
     state: Tensor
     value: Tensor
     commands: Tensor
     mask: Tensor
+    features: Tensor | None = None
 
     def outputs(self, logits: Tensor, states: Iterable[AgentState]) -> list[PolicyOutput]:
         """One output per input, from logits [n, A] and each input's next state."""
@@ -75,10 +77,13 @@ class TextStem(nn.Module):
         self.remember = nn.GRUCell(width, width)
         self.critic = nn.Linear(width, 1)
 
-    def forward(self, memo: Memo, observations: Sequence[Observation], before: Sequence[Tensor]) -> Seen:
+    def forward(self, memo: Memo, inputs: Sequence[AgentInput], before: Sequence[Tensor]) -> Seen:
         """`before`: the state [2h] of each input before its observation."""
+        observations = [item.observation for item in inputs]
         state: Tensor = self.remember(self.observe(memo, observations), torch.stack(list(before)))  # [n, 2h]
         texts = [[action.text for action in observation.admissible] for observation in observations]
         commands = memo.rows(self.read_command, [text for group in texts for text in group])  # [sum A, 2h]
-        padded, mask = pad(commands, [len(group) for group in texts])  # [n, A, 2h], [n, A]
-        return Seen(state, self.critic(state).squeeze(-1), padded, mask)
+        counts, features = [len(group) for group in texts], features_of(inputs)
+        padded, mask = pad(commands, counts)  # [n, A, 2h], [n, A]
+        beside = None if features is None else pad(features, counts)[0]  # [n, A, e]
+        return Seen(state, self.critic(state).squeeze(-1), padded, mask, beside)

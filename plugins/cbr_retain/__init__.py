@@ -1,4 +1,4 @@
-"""Retain policies [P §3, App. E]."""
+"""Retain policies [P §3, App. D]."""
 
 from cbrcore import hookimpl
 from cbrcore.registry import Registrar
@@ -11,5 +11,19 @@ def register_retain_policies(registry: Registrar) -> None:
         factory="cbr_retain.policies:LastK",
         config="cbr_retain.config:LastKConfig",
         summary="the k most recent actions, the rewarded one included [P §3]",
+        requires=(),
+    )
+    registry.add(
+        "rewarded_only",
+        factory="cbr_retain.policies:RewardedOnly",
+        config="cbrcore.config:NoSettings",
+        summary="the rewarded action alone [P App. D]",
+        requires=(),
+    )
+    registry.add(
+        "td_error",
+        factory="cbr_retain.policies:TdError",
+        config="cbr_retain.config:TdErrorConfig",
+        summary="the rewarded action and k - 1 earlier ones drawn by their TD error [P App. D]",
         requires=(),
     )

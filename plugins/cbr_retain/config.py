@@ -12,3 +12,10 @@ class LastKConfig(ComponentConfig):
 
     k: Annotated[int, Field(ge=1)] = 1
     """Actions stored per reward, the rewarded one included; the paper takes 1 on TWC and 3 on Jericho."""
+
+
+class TdErrorConfig(ComponentConfig):
+    """`td_error` [P App. D]; the paper tries it on Jericho only."""
+
+    k: Annotated[int, Field(ge=1)] = 3
+    """Actions stored per reward, the rewarded one included; 3 in the paper's ablation."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from cbr_nn.memo import Memo
-from cbr_nn.scoring import command_scorer
+from cbr_nn.scoring import CommandScorer, features_of
 from cbr_nn.texts import TextGru, mean_rows, required_encoder
 from cbr_nn.words import pieces
 from cbr_text.config import TextConfig
@@ -38,7 +38,8 @@ class TextAgent(nn.Module):
         self.read_command = TextGru(encoder, self.project, config.max_words)
         self.remember = nn.GRUCell(width, width)
         self.critic = nn.Linear(width, 1)
-        self.actor = command_scorer(2, width)
+        self.action_features = build.action_features
+        self.actor = CommandScorer(2, width, build.action_features)
         self.to(self.device)
         self._memo = Memo(self.parameters())
 
@@ -62,7 +63,7 @@ class TextAgent(nn.Module):
             self.read_command, [action.text for item in inputs for action in item.observation.admissible]
         )  # [sum A, 2h]
         repeated = state.repeat_interleave(torch.tensor(counts, device=self.device), dim=0)  # [sum A, 2h]
-        logits = self.actor(torch.cat([commands, repeated], dim=1)).squeeze(-1)  # [sum A]
+        logits = self.actor([commands, repeated], features_of(inputs))  # [sum A]
         return [
             PolicyOutput(scores, value, following.detach())
             for scores, value, following in zip(torch.split(logits, counts), values, state, strict=True)

@@ -43,7 +43,8 @@ class TpcAgent(nn.Module):
         self.project_concepts = nn.Linear(encoder.dim, config.hidden, bias=False)
         self.stem = TextStem(config, encoder, self.project)
         self.world = HintedGraph(config, encoder, self.project_concepts, config.hint_commands)
-        self.score = OneGraphPolicy(2 * config.hidden)
+        self.action_features = build.action_features
+        self.score = OneGraphPolicy(2 * config.hidden, build.action_features)
         self.to(self.device)
         self._memo = Memo(self.parameters())
 
@@ -59,7 +60,7 @@ class TpcAgent(nn.Module):
         """Logits [A], value [] and next `EpisodeState` for each input."""
         observations = [item.observation for item in inputs]
         worlds = [self.commonsense.grow(item.state.world, item.observation) for item in inputs]
-        seen: Seen = self.stem(self._memo, observations, [item.state.hidden for item in inputs])
+        seen: Seen = self.stem(self._memo, inputs, [item.state.hidden for item in inputs])
         logits = self.score(seen, self.world(self._memo, worlds, observations))  # [n, A]
         states = [EpisodeState(hidden, world) for hidden, world in zip(seen.state.detach(), worlds, strict=True)]
         return seen.outputs(logits, states)

@@ -77,6 +77,14 @@ class TwcEnvironment:
             "textworld": textworld_version(),
         }
 
+    def object_places(self, split: str) -> dict[str, frozenset[str]]:
+        """The places where the split's games want each of their objects. For reports alone; no agent is told."""
+        found: dict[str, set[str]] = {}
+        for files in self._files(split):
+            for goal in load_game(files.json).goals:
+                found.setdefault(goal.thing, set()).update(goal.places)
+        return {name: frozenset(places) for name, places in sorted(found.items())}
+
     def reset(self, game: str, seed: int) -> Observation:
         """Start `game` anew. Nothing in these games is random: every seed gives the same game."""
         if game not in self._plays:

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cbr_keys.codes import CodeIndex
 from cbr_vq.config import VectorQuantizerConfig
-from cbr_vq.index import CodeIndex
 from cbr_vq.kmeans import kmeans, squared_distances
 from cbrcore.errors import CbrError, RunFailed
 from cbrcore.interfaces import Build

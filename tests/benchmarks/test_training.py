@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,10 @@ from cbrcore.records import RunFolder
 from cbrcore.training.trainer import Trainer
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "text_cbr_twc.yaml"
+JERICHO = RECIPE.with_name("bike_cbr_jericho.yaml")
 STEPS = 600
+LEAST_GAIN = 2
+"""How many times as fast training on Zork I is when all valid actions are in the cache, at least."""
 
 pytestmark = pytest.mark.filterwarnings("ignore::jericho.UnsupportedGameWarning")
 
@@ -27,20 +31,30 @@ class Silent:
     def advance(self, note: str = "") -> None: ...
 
 
-def train_until(path: Path, env_steps: int) -> float:
-    """Train in `path` (on from its checkpoint) until so many steps are done; steps per CPU second of the loop."""
-    overrides = ["run.episodes=null", f"run.env_steps={env_steps}", "training.pretrain.episodes=4"]
+def train_until(
+    path: Path,
+    env_steps: int,
+    recipe: Path = RECIPE,
+    *settings: str,
+    timer: Callable[[], float] = time.process_time,
+) -> float:
+    """Train in `path` (on from its checkpoint) until so many steps are done; steps per second of the loop.
+
+    Args:
+        timer: CPU seconds of this process by default; where engines work in other processes take a real clock.
+    """
+    overrides = ["run.episodes=null", f"run.env_steps={env_steps}", "training.pretrain.episodes=4", *settings]
     report = load_plugins()
-    recipe = load_recipe(RECIPE, overrides=overrides, registry=report.registry)
-    parts = assemble(recipe, report.registry, recipe_dir=recipe.directory)
+    checked = load_recipe(recipe, overrides=overrides, registry=report.registry)
+    parts = assemble(checked, report.registry, recipe_dir=checked.directory)
     folder = RunFolder.resume(path) if path.exists() else RunFolder.create("b", path)
     folder.write_text("recipe.yaml", "b")
     trainer = Trainer(
-        recipe, parts.environments, parts.reasoner, parts.streams, parts.clock, folder, Silent(), StopRequest()
+        checked, parts.environments, parts.reasoner, parts.streams, parts.clock, folder, Silent(), StopRequest()
     )
-    started, before = time.process_time(), trainer.progress.env_steps
+    started, before = timer(), trainer.progress.env_steps
     progress = trainer.train()
-    seconds = time.process_time() - started
+    seconds = timer() - started
     parts.close()
     folder.close()
     return (progress.env_steps - before) / seconds
@@ -56,3 +70,22 @@ def test_training_steps_at_60_percent_of_textworlds_own_rate(
     ours = benchmark.pedantic(train_until, args=(tmp_path / "run", STEPS), rounds=1)
     benchmark.extra_info.update({"textworld, random policy": round(bare), "training text_cbr_twc": round(ours)})
     assert ours > 0.6 * bare
+
+
+def test_jericho_trains_many_times_as_fast_from_the_cache(
+    games_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, benchmark: BenchmarkFixture
+) -> None:
+    """BiKE + CBR on Zork I: the same steps with a search for the valid actions in each state, and with none."""
+    monkeypatch.setenv("CBR_GAMES", str(games_dir))
+    monkeypatch.setenv("CBR_CACHE", str(tmp_path / "cache"))
+
+    def rate(name: str, cache: str) -> float:
+        path = tmp_path / name
+        train_until(path, 1, JERICHO, cache)  # pretraining, encoded texts, the first episodes
+        return train_until(path, 900, JERICHO, cache, timer=time.perf_counter)
+
+    searching = rate("searching", "environment.cache=false")
+    rate("filling", "environment.cache=true")
+    warm = benchmark.pedantic(rate, args=("warm", "environment.cache=true"), rounds=1)
+    benchmark.extra_info.update({"steps/s, searching": round(searching, 1), "steps/s, warm": round(warm, 1)})
+    assert warm > LEAST_GAIN * searching

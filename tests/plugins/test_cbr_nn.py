@@ -20,11 +20,12 @@ from cbr_nn.graphs import GraphAttention, HintedGraph, edges, hint
 from cbr_nn.memo import Memo
 from cbr_nn.onegraph import OneGraphPolicy
 from cbr_nn.padding import pack, pad, unpad
-from cbr_nn.scoring import command_scorer
+from cbr_nn.scoring import CommandScorer, features_of
 from cbr_nn.stem import TextStem
 from cbr_nn.texts import TextGru, mean_rows
 from cbr_nn.words import pieces
 from cbrcore import CbrError, StateGraph
+from cbrcore.interfaces import AgentInput
 from cbrcore.testing import DIM, WordHashEncoder, sample_observation
 
 torch.set_num_threads(1)
@@ -346,12 +347,35 @@ def test_padding_changes_no_attention(rows: int, others: int, more_rows: int, mo
 
 
 def test_a_command_is_scored_by_an_mlp():
-    layer = command_scorer(2, 1)
+    layer = CommandScorer(2, 1)
     fixed(layer[0], [[1.0, -1.0]])
     fixed(layer[2], [[3.0]])
     nn.init.zeros_(layer[0].bias)
     nn.init.ones_(layer[2].bias)
-    assert layer(torch.tensor([[5.0, 2.0], [2.0, 5.0]])).tolist() == [[10.0], [1.0]]
+    assert layer([torch.tensor([[5.0], [2.0]]), torch.tensor([[2.0], [5.0]])]).tolist() == [10.0, 1.0]
+
+
+def test_features_of_a_command_stand_beside_its_vectors():
+    layer = CommandScorer(1, 1, features=2)
+    fixed(layer[0], [[1.0, 10.0, 100.0]])
+    fixed(layer[2], [[1.0]])
+    for linear in (layer[0], layer[2]):
+        nn.init.zeros_(linear.bias)
+    assert layer([torch.tensor([[5.0]])], torch.tensor([[2.0, 3.0]])).tolist() == [325.0]
+    inputs = [AgentInput(sample_observation(), action_features=torch.full((3, 2), float(i))) for i in range(2)]
+    assert features_of(inputs).tolist() == [[0.0, 0.0]] * 3 + [[1.0, 1.0]] * 3
+    assert features_of([AgentInput(sample_observation())]) is None
+
+
+def test_without_features_the_scorer_is_what_it_was():
+    """The same numbers are drawn for its weights, and checkpoints keep their names."""
+    torch.manual_seed(0)
+    layer = CommandScorer(3, 4)
+    torch.manual_seed(0)
+    before = nn.Sequential(nn.Linear(12, 4), nn.ReLU(), nn.Linear(4, 1))
+    assert layer.state_dict().keys() == before.state_dict().keys()
+    vectors = [random(2, 5, 4, seed=number) for number in range(3)]
+    assert torch.equal(layer(vectors), before(torch.cat(vectors, dim=2)).squeeze(-1))
 
 
 def test_the_stem_is_the_text_agent_without_its_actor():
@@ -363,7 +387,8 @@ def test_the_stem_is_the_text_agent_without_its_actor():
         sample_observation(feedback="Taken.", admissible=sample_observation().admissible[:1]),
     ]
     before = [random(8, seed=1), random(8, seed=2)]
-    result = stem(Memo(stem.parameters()), seen, before)
+    result = stem(Memo(stem.parameters()), [AgentInput(observation) for observation in seen], before)
+    assert result.features is None
     for row, (observation, state) in enumerate(zip(seen, before, strict=True)):
         after = stem.remember(stem.observe.reader([observation.text]), state[None])[0]
         torch.testing.assert_close(result.state[row], after)
@@ -382,12 +407,10 @@ def test_one_graph_policy_by_its_parts():
     stem = TextStem(ReadingConfig(hidden=4), WORDS, nn.Linear(DIM, 4, bias=False))
     graph = HintedGraph(ReadingConfig(hidden=4), WORDS, nn.Linear(DIM, 4, bias=False), hint_commands=3)
     memo, seen = Memo([]), [sample_observation(KITCHEN)]
-    shown, nodes = stem(memo, seen, [torch.zeros(8)]), graph(memo, [KITCHEN], seen)
+    shown, nodes = stem(memo, [AgentInput(seen[0])], [torch.zeros(8)]), graph(memo, [KITCHEN], seen)
     state, rows = shown.state[:, None], nodes.vectors
     informed = policy.merge_state(policy.meet(state, rows, everything(state), everything(rows)))
     met = policy.merge_nodes(policy.meet(rows, state, everything(rows), everything(state)))
     about = policy.ask(shown.commands, shown.state, policy.refine(met, everything(met)), everything(met))
-    each = [
-        policy.actor(torch.cat([c, g, informed[0, 0]])) for c, g in zip(shown.commands[0], about[0], strict=True)
-    ]
-    torch.testing.assert_close(policy(shown, nodes)[0], torch.cat(each))
+    each = [policy.actor([c, g, informed[0, 0]]) for c, g in zip(shown.commands[0], about[0], strict=True)]
+    torch.testing.assert_close(policy(shown, nodes)[0], torch.stack(each))

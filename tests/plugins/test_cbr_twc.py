@@ -31,6 +31,7 @@ from cbr_twc.config import TwcConfig
 from cbr_twc.environment import TwcEnvironment
 from cbr_twc.interpreter import Engine, Engines
 from cbr_twc.planner import optimal_plan
+from cbr_twc.reading import load_game
 from cbrcore.errors import GameError
 from cbrcore.interfaces import Build, Environment
 from cbrcore.testing import EnvironmentSuite
@@ -445,6 +446,19 @@ def test_facts_about_a_game(games_dir):
     assert json.loads(json.dumps(info)) == info
     assert (info["max_score"], info["objects"], info["rooms"]) == (7, 7, 2)
     assert len(info["sha256"]) == len(info["sha256_z8"]) == 64
+
+
+def test_where_objects_belong_is_what_the_games_reward(games_dir):
+    environment = published(games_dir, "hard")
+    found = environment.object_places("out")
+    goals = [
+        goal
+        for path in sorted((games_dir / "twc" / "hard" / "test").glob("*.json"))
+        for goal in load_game(path).goals
+    ]
+    assert list(found) == sorted({goal.thing for goal in goals})
+    assert all(set(goal.places) <= found[goal.thing] for goal in goals)
+    assert sum(len(places) for places in found.values()) == len({(g.thing, p) for g in goals for p in g.places})
 
 
 def test_what_the_compiler_dates_is_not_recorded(generated):

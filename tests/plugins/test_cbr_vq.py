@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from cbr_keys.codes import CodeIndex
 from cbr_vq.config import VectorQuantizerConfig
-from cbr_vq.index import CodeIndex
 from cbr_vq.kmeans import kmeans
 from cbr_vq.quantizer import VectorQuantizer
 from cbrcore import Build, CbrError

@@ -1,4 +1,4 @@
-"""KD codes by row, and the share of equal codes [P §4.2 "Memory access"]; exact."""
+"""Codes by row, and the share of equal codes [P §4.2 "Memory access"]; exact."""
 
 from __future__ import annotations
 

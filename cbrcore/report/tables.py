@@ -1,0 +1,91 @@
+"""Tables of text: what the page shows, and what is written beside it as Markdown and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cbrcore.report.statistics import Summary
+
+NOTHING = "-"
+"""Where there is no number."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """Its title, and what it holds: "text", "number", "ours" or "paper"."""
+
+    title: str
+    kind: str = "number"
+
+
+@dataclass(frozen=True)
+class Table:
+    """The same cells on the page, as Markdown and as CSV.
+
+    Attributes:
+        id: names its CSV file and its place on the page.
+        note: what to know about it, in one or two sentences.
+        remarks: further facts, one a line.
+    """
+
+    id: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+    remarks: tuple[str, ...] = ()
+
+
+def as_csv(table: Table) -> str:
+    """RFC 4180, a header first."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows([[column.title for column in table.columns], *table.rows])
+    return file.getvalue()
+
+
+def as_markdown(table: Table) -> str:
+    """A section with the table in columns of equal width."""
+    rows = [[_cell(text) for text in row] for row in ([c.title for c in table.columns], *table.rows)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(table.columns))]
+    lines = ["| " + " | ".join(text.ljust(w) for text, w in zip(row, widths, strict=True)) + " |" for row in rows]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    after = [table.note, *(f"* {remark}" for remark in table.remarks)]
+    return "\n".join([f"## {table.title}", "", *lines, "", *(line for line in after if line)]).rstrip() + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
+
+
+def number(value: float | None, digits: int) -> str:
+    """-0.00 is 0.00."""
+    if value is None:
+        return NOTHING
+    text = f"{value:.{digits}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def mean_std(summary: Summary | None, digits: int) -> str:
+    """As the paper prints it: "15.72 ± 1.15"; the mean alone for a single run."""
+    if summary is None:
+        return NOTHING
+    mean = number(summary.mean, digits)
+    return mean if summary.std is None else f"{mean} ± {number(summary.std, digits)}"
+
+
+def interval(summary: Summary | None, digits: int) -> str:
+    """ "[14.90, 16.20]"; nothing for a single run."""
+    if summary is None or summary.low is None:
+        return NOTHING
+    return f"[{number(summary.low, digits)}, {number(summary.high, digits)}]"
+
+
+def text_columns(*titles: str) -> tuple[Column, ...]:
+    return tuple(Column(title, "text") for title in titles)
+
+
+def columns(titles: Sequence[str], kind: str = "number") -> tuple[Column, ...]:
+    return tuple(Column(title, kind) for title in titles)

@@ -1,0 +1,171 @@
+"""What quantizers share: exact cosines, their gradient, growing rows, indexes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from key_checks import cosine_by_hand, generator, normal
+from torch import Tensor
+
+from cbr_keys.codes import CodeIndex
+from cbr_keys.cosine import cosine, cosines, on_grid, unit
+from cbr_keys.rows import Rows
+from cbr_keys.vectors import CosineIndex
+
+# -- cosines ---------------------------------------------------------------------------------------------------
+
+
+def test_cosine_by_hand():
+    left = torch.tensor([[3.0, 4.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    right = torch.tensor([[4.0, 3.0], [-2.0, 0.0], [0.0, 5.0], [1.0, 0.0]])
+    assert cosine(left, right).tolist() == pytest.approx([0.96, 0.0, 0.5**0.5, 0.0], abs=1e-7)
+
+
+def test_units_by_hand():
+    units = on_grid(torch.tensor([[3.0, -4.0], [0.0, 0.0], [5e-13, 0.0]]))
+    assert units.dtype == torch.float64
+    assert units.tolist() == [[round(0.6 * 2**26) / 2**26, -round(0.8 * 2**26) / 2**26], [0.0, 0.0], [0.0, 0.0]]
+
+
+def test_gradient_is_that_of_the_cosine_also_below_zero():
+    """At (1, 0) against (cos, sin) of an angle a, turning the left one by t changes the cosine by sin(a) t."""
+    for degrees in (40.0, 90.0, 130.0):
+        angle = torch.deg2rad(torch.tensor(degrees, dtype=torch.float64))
+        left = torch.tensor([[1.0, 0.0]], dtype=torch.float64, requires_grad=True)
+        right = torch.stack([angle.cos(), angle.sin()])[None].requires_grad_()
+        cosine(left, right).sum().backward()
+        expected = torch.stack([torch.zeros(()).double(), angle.sin()])[None]
+        torch.testing.assert_close(left.grad, expected)
+        assert right.grad.norm().item() == pytest.approx(float(angle.sin()))
+
+
+def test_opposite_vectors_are_pulled_together():
+    left = torch.tensor([[1.0, 0.1, 0.0]], requires_grad=True)
+    right = torch.tensor([[-1.0, 0.1, 0.1]])
+    optimizer = torch.optim.Adam([left], lr=0.05)
+    assert cosine(left, right).item() == 0
+    for _ in range(300):
+        optimizer.zero_grad()
+        (1 - cosine(left, right)).square().sum().backward()
+        optimizer.step()
+    assert cosine(left, right).item() > 0.98
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 2**31), st.integers(1, 6), st.sampled_from([1, 2, 3, 24, 100, 769]))
+def test_cosines_are_the_formula_and_never_depend_on_the_order_of_sums(seed, count, width):
+    left, right = normal(2, count, width, seed=seed)
+    found = cosines(on_grid(left), on_grid(right))
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), cosine_by_hand(left, right), atol=2e-7, rtol=0)
+    order = torch.randperm(width, generator=generator(seed))
+    shuffled = cosines(on_grid(left)[:, order], on_grid(right)[:, order])
+    assert torch.equal(shuffled, found)
+    assert torch.equal(cosine(left, right), found.diagonal())
+
+
+def test_a_product_on_the_grid_is_exact():
+    left, right = on_grid(normal(1, 768)), on_grid(normal(1, 768, seed=1))
+    exact = sum(Fraction(a) * Fraction(b) for a, b in zip(left[0].tolist(), right[0].tolist(), strict=True))
+    assert Fraction(float(left[0] @ right[0])) == exact
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 2**31), st.integers(2, 40), st.integers(1, 80))
+def test_a_unit_vector_does_not_depend_on_its_batch(seed, count, width):
+    vectors = normal(count, width, seed=seed)
+    together = on_grid(vectors)
+    assert torch.equal(together, torch.cat([on_grid(row[None]) for row in vectors]))
+    torch.testing.assert_close(together.square().sum(dim=1), torch.ones(count).double())
+
+
+def test_a_zero_vector_has_no_direction_and_no_gradient():
+    vectors = torch.tensor([[0.0, 0.0], [1e-13, 0.0], [0.0, 2.0]], requires_grad=True)
+    units = unit(vectors)
+    assert units.tolist() == [[0.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
+    units.sum().backward()
+    assert vectors.grad.tolist() == [[0.0, 0.0], [0.0, 0.0], [0.5, 0.0]]
+
+
+# -- rows and indexes ------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.one_of(st.integers(0, 90), st.randoms()), max_size=6))
+def test_rows_are_those_of_a_list(operations):
+    rows, expected = Rows(2, torch.float32, "cpu"), torch.zeros(0, 2)
+    for number, operation in enumerate(operations):
+        if isinstance(operation, int):
+            added = normal(operation, 2, seed=number)
+            rows.add(added)
+            expected = torch.cat([expected, added])
+        else:
+            kept = operation.sample(range(len(expected)), len(expected) // 2)
+            rows.keep(kept)
+            expected = expected[kept]
+        assert len(rows) == len(expected)
+        assert torch.equal(rows.all(), expected)
+
+
+def test_adding_one_row_at_a_time_moves_each_row_a_few_times():
+    rows, places = Rows(1, torch.float32, "cpu"), set()
+    for number in range(5000):
+        rows.add(torch.tensor([[float(number)]]))
+        places.add(rows.all().data_ptr())
+    assert len(places) <= 8  # 64, 128, ..., 8192
+    assert torch.equal(rows.all()[:, 0], torch.arange(5000.0))
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 9), st.lists(st.integers(0, 30), min_size=1, max_size=4), st.integers(1, 20), st.randoms())
+def test_cosine_index_is_the_formula(queries, batches, width, random):
+    index, stored = CosineIndex(width, "cpu"), torch.zeros(0, width)
+    for number, size in enumerate(batches):
+        added = normal(size, width, seed=random.randrange(1000) + number)
+        index.add(added)
+        stored = torch.cat([stored, added])
+    rows = random.sample(range(len(stored)), len(stored) // 2)
+    index.keep(rows)
+    asked = normal(queries, width, seed=5)
+    assert torch.equal(index.keys(), stored[rows])
+    expected = cosine_by_hand(asked, stored[rows]).view(queries, len(rows))
+    torch.testing.assert_close(index.similarities(asked).double(), expected, atol=2e-7, rtol=0)
+
+
+def slow_shares(queries: Tensor, keys: Tensor) -> list[list[float]]:
+    return [
+        [sum(a == b for a, b in zip(q, k, strict=True)) / len(q) for k in keys.tolist()] for q in queries.tolist()
+    ]
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 9), st.lists(st.integers(0, 80), min_size=1, max_size=4), st.integers(1, 6), st.randoms())
+def test_code_index_counts_equal_codes(queries, batches, parts, random):
+    draws = generator(random.randrange(1000))
+
+    def codes(count: int) -> Tensor:
+        return torch.randint(3, (count, parts), generator=draws).to(torch.uint8)
+
+    index, stored = CodeIndex(parts, "cpu"), codes(0)
+    for size in batches:
+        added = codes(size)
+        index.add(added)
+        stored = torch.cat([stored, added])
+    rows = random.sample(range(len(stored)), len(stored) // 2)
+    index.keep(rows)
+    asked = codes(queries)
+    assert torch.equal(index.keys(), stored[rows])
+    expected = torch.tensor(slow_shares(asked, stored[rows])).view(queries, len(rows))
+    torch.testing.assert_close(index.similarities(asked), expected)
+
+
+def test_more_codes_than_are_compared_at_a_time():
+    keys = torch.randint(4, (40_000, 4), generator=generator()).to(torch.uint8)
+    index = CodeIndex(4, "cpu")
+    index.add(keys)
+    found = index.similarities(keys[::9000])
+    assert torch.equal(found, torch.stack([(query == keys).float().sum(dim=-1) / 4 for query in keys[::9000]]))

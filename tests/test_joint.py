@@ -1,0 +1,277 @@
+"""A joint agent in the core: it chooses itself, and one optimiser trains it and the retriever [P App. E]."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import toy_run
+from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act, observation
+from test_memory import HERE
+from torch import nn
+
+from cbr_joint.agent import JointAgent
+from cbr_joint.config import JointConfig
+from cbr_text.agent import TextAgent
+from cbr_text.config import TextConfig
+from cbrcore.assemble import Parts
+from cbrcore.config import Part, TrainingConfig
+from cbrcore.errors import Interrupted
+from cbrcore.interfaces import AgentInput, Build, PolicyOutput
+from cbrcore.memory import CaseMemory
+from cbrcore.reasoner import CaseBasedReasoner
+from cbrcore.records import METRICS_FILE
+from cbrcore.retriever import Retriever
+from cbrcore.rng import Streams
+from cbrcore.testing import WordHashEncoder
+from cbrcore.timing import Stopwatch
+from cbrcore.training.learner import Learner
+from cbrcore.types import Ending, StateGraph, StepResult, Transition
+
+TABLE = {"book": [1.0, 0.0, 0.2], "novel": [0.9, 0.3, 0.0], "plate": [0.0, 1.0, 0.1], "shelf": [0.0, 0.1, 0.3]}
+LOOK, TAKE_NOVEL, TAKE_PLATE = act("look"), act("take {}", "novel"), act("take {}", "plate")
+NOVEL_SHELF = act("put {} on {}", "novel", "shelf")
+BOOK_SHELF = act("put {} on {}", "book", "shelf")
+OFFERED = observation(LOOK, NOVEL_SHELF, TAKE_NOVEL, TAKE_PLATE)
+
+
+class WeighingAgent(nn.Module):
+    """A joint agent to be followed by hand: an action's logit is strength × the relevance of its candidate."""
+
+    joint = True
+
+    def __init__(self, *, strength: float = 2.0) -> None:
+        super().__init__()
+        self.strength = nn.Parameter(torch.tensor(strength))
+        self.value = nn.Parameter(torch.tensor(0.3))
+
+    def initial_state(self) -> None:
+        return None
+
+    def policy(self, inputs):
+        return [PolicyOutput(self._logits(item), self.value * 1.0) for item in inputs]
+
+    def _logits(self, item: AgentInput) -> torch.Tensor:
+        relevance = item.relevance
+        if relevance is None:
+            relevance = torch.tensor([candidate.match.relevance for candidate in item.candidates])
+        logits = torch.zeros(len(item.observation.admissible))
+        for candidate, delta in zip(item.candidates, relevance, strict=True):
+            at = torch.tensor([action == candidate.action for action in item.observation.admissible])
+            logits = logits + at * self.strength * delta
+        return logits
+
+
+def reasoner(agent=None) -> CaseBasedReasoner:
+    """Its memory holds "put book on shelf" and "take book"."""
+    retriever = Retriever(TableEncoder(TABLE), CosineQuantizer(), CaseMemory(DenseIndex()), threshold=0.7)
+    made = CaseBasedReasoner(agent or WeighingAgent(), retriever, toy_run.LastOne())
+    for action in (BOOK_SHELF, act("take {}", "book")):
+        key = retriever.keys(StateGraph.of([]), [action.seeds])[0]
+        retriever.memory.add(key, action, HERE, step=1)
+    return made
+
+
+def decisions(made: CaseBasedReasoner, count: int = 40):
+    rng = np.random.default_rng(0)
+    return [made.decide(OFFERED, rng) for _ in range(count)]
+
+
+# -- the reasoner ----------------------------------------------------------------------------------------------
+
+
+def test_a_joint_agent_chooses_itself_and_the_candidate_that_it_took_is_noted():
+    found = {decision.action.text: decision for decision, _ in decisions(reasoner())}
+    assert set(found) == {"look", "put novel on shelf", "take novel", "take plate"}
+    for decision in found.values():
+        assert decision.source == "agent"
+        assert decision.action == decision.agent_action
+        assert {candidate.action for candidate in decision.candidates} == {NOVEL_SHELF, TAKE_NOVEL}
+    assert found["look"].chosen is found["take plate"].chosen is None
+    assert found["put novel on shelf"].chosen.match.case.text == "put book on shelf"
+    assert found["take novel"].chosen.match.case.text == "take book"
+
+
+def test_the_same_agent_without_the_attribute_reuses_by_rule():
+    agent = WeighingAgent()
+    agent.joint = False
+    assert {(d.action.text, d.source) for d, _ in decisions(reasoner(agent))} == {("put novel on shelf", "reuse")}
+
+
+def test_a_trace_holds_the_key_of_each_candidate():
+    made = reasoner()
+    _, trace = made.decide(OFFERED, np.random.default_rng(0))
+    cases = [candidate.match.case for candidate in trace.agent_input.candidates]
+    assert len(cases) == len(trace.candidate_keys) == 2
+    for case, key in zip(cases, trace.candidate_keys, strict=True):
+        assert torch.equal(key, made.retriever.memory.key_of(case))
+    assert reasoner(ScriptedAgent()).decide(OFFERED, np.random.default_rng(0))[1].candidate_keys == ()
+
+
+# -- the learner -----------------------------------------------------------------------------------------------
+
+CONFIG = TrainingConfig(
+    agent_learning_rate=0.05, retriever_learning_rate=0.02, entropy_weight=0.1, update_every=3, clip=1000
+)
+
+
+def learner(made: CaseBasedReasoner, config: TrainingConfig = CONFIG) -> Learner:
+    return Learner([made], config, Streams(3), Stopwatch())
+
+
+def steps(made: CaseBasedReasoner) -> list[Transition]:
+    """Three steps of an episode that ends: a rewarded candidate, one that failed, and no candidate."""
+    by_action = {decision.action: (decision, trace) for decision, trace in decisions(made)}
+    outcomes = [(NOVEL_SHELF, 1.0, None), (TAKE_NOVEL, 0.0, None), (LOOK, 0.0, Ending.WON)]
+    return [
+        Transition(OFFERED, by_action[action][0], StepResult(OFFERED, reward, ending), by_action[action][1])
+        for action, reward, ending in outcomes
+    ]
+
+
+def learn(made: CaseBasedReasoner, transitions: list[Transition], config: TrainingConfig = CONFIG) -> Learner:
+    trained = learner(made, config)
+    for transition in transitions:
+        trained.took_step(0, transition)
+    trained.round_of_steps_done()
+    return trained
+
+
+def test_an_update_is_one_step_of_adam_on_the_sum_of_all_losses():
+    """The same by hand: contexts are sums of table rows, similarities cosines, and there are three steps."""
+    made, twin = reasoner(), reasoner()
+    trained = learn(made, steps(made))
+
+    agent, rows = twin.agent, twin.retriever.encoder.rows
+    novel, shelf = rows[1], rows[3]
+    keys = [torch.tensor(TABLE["book"]) + torch.tensor(TABLE["shelf"]), torch.tensor(TABLE["book"])]
+    put = torch.cosine_similarity(novel + shelf, keys[0], dim=0)
+    take = torch.cosine_similarity(novel, keys[1], dim=0)
+    zero = torch.zeros(())
+    log_pi = torch.stack([zero, agent.strength * put, agent.strength * take, zero]).log_softmax(0)
+    returns = torch.tensor([1.0, 0.0, 0.0])  # one reward, on the first step; the game is over after the third
+    advantage = (returns - agent.value).detach()
+    loss_policy = -(advantage * log_pi[[1, 2, 0]]).sum()
+    loss_value = 0.5 * 0.5 * (returns - agent.value).square().sum()
+    loss_entropy = 0.1 * 3 * (log_pi.exp() * log_pi).sum()
+    loss_retriever = 0.5 * (1 - put) ** 2 + 0.5 * (0.5 - 1 + take).clamp(min=0) ** 2
+    adam = torch.optim.Adam(
+        [{"params": [agent.strength, agent.value], "lr": 0.05}, {"params": [rows], "lr": 0.02}]
+    )
+    (loss_policy + loss_value + loss_entropy + loss_retriever).backward()
+    adam.step()
+
+    for mine, theirs in zip(_parameters(made), _parameters(twin), strict=True):
+        torch.testing.assert_close(mine, theirs)
+    losses = trained.pop_losses()
+    assert losses["loss_policy"] == pytest.approx(loss_policy.item() / 3)
+    assert losses["loss_value"] == pytest.approx(loss_value.item() / 3)
+    assert losses["loss_entropy"] == pytest.approx(loss_entropy.item() / 3)
+    assert losses["loss_retriever"] == pytest.approx(loss_retriever.item() / 2)
+    assert made.retriever.quantizer.maintained == 1
+
+
+def _parameters(made: CaseBasedReasoner) -> list[torch.Tensor]:
+    return [*made.agent.parameters(), *made.retriever.encoder.parameters()]
+
+
+def test_the_agents_losses_reach_the_retriever_through_relevance():
+    """A step whose action no case offered has no L_r; the retriever learns from it all the same."""
+    made = reasoner()
+    before = made.retriever.encoder.rows.detach().clone()
+    trained = learn(made, steps(made)[2:])
+    assert trained.pop_losses()["loss_retriever"] is None
+    moved = (made.retriever.encoder.rows.detach() - before).abs().sum(dim=1) > 0
+    assert moved.tolist() == [False, True, False, True]  # book (a key), novel, plate (not offered), shelf
+
+
+def test_a_step_that_pays_no_second_time_teaches_the_retriever_nothing_by_itself():
+    made = reasoner()
+    (_, failed, _) = steps(made)
+    again = StepResult(failed.result.observation, 0.0, Ending.WON, rescored=True)
+    trained = learn(made, [Transition(OFFERED, failed.decision, again, failed.trace)])
+    assert trained.pop_losses()["loss_retriever"] is None
+
+
+def test_a_frozen_retriever_stays_as_it_is():
+    made = reasoner()
+    before = [value.detach().clone() for value in _parameters(made)]
+    learn(made, steps(made), CONFIG.model_copy(update={"retriever_learning_rate": 0.0}))
+    moved = [not torch.equal(a, b) for a, b in zip(before, _parameters(made), strict=True)]
+    assert moved == [True, True, False]
+    assert made.retriever.quantizer.maintained == 0
+
+
+def test_an_empty_memory_trains_the_agent_alone():
+    made = CaseBasedReasoner(WeighingAgent(), reasoner().retriever, toy_run.LastOne())
+    made.retriever.memory = CaseMemory(DenseIndex())
+    before = [value.detach().clone() for value in _parameters(made)]
+    look = next((d, trace) for d, trace in decisions(made) if d.action == LOOK)
+    learn(made, [Transition(OFFERED, look[0], StepResult(OFFERED, 1.0, Ending.WON), look[1])])
+    moved = [not torch.equal(a, b) for a, b in zip(before, _parameters(made), strict=True)]
+    assert moved == [False, True, False]  # no candidate, so that the strength of none matters
+
+
+def test_there_is_one_optimiser():
+    trained = learner(reasoner())
+    assert [group["lr"] for group in trained.agent_optimizer.adam.param_groups] == [0.05, 0.02]
+    assert not trained.retriever_optimizer.active
+
+
+# -- whole runs ------------------------------------------------------------------------------------------------
+
+PARTS = toy_run.parts
+
+
+def joint_parts(*arguments, **settings) -> Parts:
+    """The toy run's parts with a joint agent: `cbr_joint` around the Text agent."""
+    built = PARTS(*arguments, **settings)
+    torch.manual_seed(0)
+    inner = Part(use="cbr_text/text", settings=TextConfig(hidden=4))
+    build = Build(text_encoder=WordHashEncoder(), make=lambda setting, build: TextAgent(inner.settings, build))
+    agent = JointAgent(JointConfig(agent=inner, width=4), build).train(False)
+    retriever = built.reasoner.retriever
+    made = CaseBasedReasoner(agent, retriever, toy_run.LastOne(), clock=built.clock)
+    return Parts(built.environments, made, built.streams, built.clock, built.device)
+
+
+@pytest.fixture
+def _joint(monkeypatch):
+    monkeypatch.setattr(toy_run, "parts", joint_parts)
+
+
+def rows(path: Path) -> list[dict]:
+    return [json.loads(line) for line in (path / METRICS_FILE).read_text().splitlines()]
+
+
+@pytest.mark.usefixtures("_joint")
+@pytest.mark.parametrize("num_envs", [1, 3])
+@pytest.mark.parametrize("stop_after", [6, 11, 16])
+def test_an_interrupted_and_resumed_joint_run_equals_the_uninterrupted_one(tmp_path, stop_after, num_envs):
+    settings = {"num_envs": num_envs, "checkpoint_every": 2}
+    whole = toy_run.run(tmp_path / "whole", **settings)
+    with pytest.raises(Interrupted):
+        toy_run.run(tmp_path / "parts", stop_after=stop_after, **settings)
+    resumed = toy_run.run(tmp_path / "parts", **settings)
+    for name in (METRICS_FILE, "results.json", "memory/cases.jsonl"):
+        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+    final = toy_run.weights(resumed)
+    assert all(torch.equal(value, final[name]) for name, value in toy_run.weights(whole).items())
+
+
+@pytest.mark.usefixtures("_joint")
+def test_a_joint_run_moves_everything_and_counts_what_the_agent_took_from_the_memory(tmp_path):
+    experiment = toy_run.run(tmp_path, episodes=20)
+    before = {**joint_parts().reasoner.agent.state_dict()}
+    after = experiment.parts.reasoner.agent.state_dict()
+    assert [name for name in before if torch.equal(before[name], after[name])] == []
+    found = rows(tmp_path)
+    assert any(row["loss_retriever"] is not None for row in found)
+    assert sum(row["reused"] for row in found) > 0
+    assert all(row["agent_steps"] + row["reused"] == row["steps"] for row in found)
+    assert sum(case.reused for case in experiment.parts.reasoner.retriever.memory.cases) == sum(
+        row["reused"] for row in found
+    )

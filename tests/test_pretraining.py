@@ -1,0 +1,174 @@
+"""Pretraining as a step of its own: who collects, what is reported, and how runs use the retriever."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from test_trainer import item
+from toy_run import parts, recipe, run
+
+from cbrcore.config import PretrainConfig, TrainingConfig
+from cbrcore.errors import RunFolderError
+from cbrcore.reasoner import CaseBasedReasoner
+from cbrcore.training.collect import collect_experience, collect_while_learning
+from cbrcore.training.pretrain import PairSampler, measure_similarities, pretrain_retriever
+from cbrcore.training.retriever_file import load_retriever, save_retriever
+
+SMOKE = Path(__file__).parents[1] / "recipes" / "smoke" / "text_cbr_generated.yaml"
+
+
+def test_kinds_of_pairs():
+    put, put2, insert = item("a", "put", True), item("b", "put", True), item("c", "insert", True)
+    bad = item("d", "put", False)
+    kinds = PairSampler([put, put2, insert, bad], np.random.default_rng(0)).kinds(60)
+    assert set(kinds["same"]) == {(put, put2), (put2, put)}
+    assert set(kinds["different"]) == {(put, insert), (put2, insert), (insert, put), (insert, put2)}
+    assert set(kinds["failed"]) == {(put, bad), (put2, bad)}
+
+
+def test_mean_similarities_by_hand():
+    """Contexts are rows of a table: cosines 0.8 (same), 0 (different), 0.6 (failed), from either side."""
+    built = parts().reasoner.retriever
+    rows = {"book": [1.0, 0.0], "plate": [0.8, 0.6], "coat": [0.0, 0.0], "shelf": [0.6, 0.0]}
+    built.encoder.names, built.encoder.rows = list(rows), torch.nn.Parameter(torch.tensor(list(rows.values())))
+    same = [item("book", "put", True), item("plate", "put", True)]
+    found = measure_similarities(built, same, seed=0)
+    assert (found.same, found.different, found.failed) == (pytest.approx(0.8), None, None)
+    found = measure_similarities(built, [same[0], item("coat", "insert", True)], seed=0)
+    assert (found.same, found.different) == (None, 0.0)
+    built.encoder.rows.data[1] = torch.tensor([0.6, 0.8])
+    found = measure_similarities(built, [same[0], item("plate", "put", False)], seed=0)
+    assert (found.same, found.failed) == (None, pytest.approx(0.6))
+
+
+def test_pretraining_brings_pairs_of_a_template_together_and_parts_the_rest():
+    built = parts()
+    experience = [e for play in collect_experience([built.environment], built.reasoner.retriever.encoder,
+                                                   passes=20, seed=5) for e in play]  # fmt: skip
+    config = PretrainConfig(episodes=20, epochs=20, batch_size=16, learning_rate=0.05)
+    report = pretrain_retriever(
+        built.reasoner.retriever, experience, config, margin=0.5, clip=40.0, streams=built.streams
+    )
+    assert report.after.same > report.before.same
+    assert report.after.same > 0.7 > 0.5 > report.after.failed
+
+
+def test_a_baseline_learns_while_it_collects():
+    built = parts()
+    plain = CaseBasedReasoner(parts().reasoner.agent)
+    before = [p.detach().clone() for p in plain.agent.parameters()]
+    plays = list(
+        collect_while_learning(
+            [built.environment],
+            built.reasoner.retriever.encoder,
+            plain,
+            TrainingConfig(agent_learning_rate=0.01),
+            passes=3,
+            streams=built.streams,
+        )
+    )
+    assert len(plays) == 3 * 2
+    assert any(not torch.equal(a, b) for a, b in zip(before, plain.agent.parameters(), strict=True))
+    assert all(e.seeds and e.situation.nodes for play in plays for e in play)
+
+
+def test_collecting_does_not_depend_on_how_many_play_at_once():
+    def collected(count: int):
+        built = parts(count)
+        plays = collect_experience(built.environments, built.reasoner.retriever.encoder, passes=4, seed=5)
+        return sorted((e.situation.triples, e.seeds, e.template, e.rewarded) for play in plays for e in play)
+
+    assert collected(1) == collected(3)
+
+
+# -- the file --------------------------------------------------------------------------------------------------
+
+
+def test_a_saved_retriever_reads_back_equal(tmp_path):
+    first, second = parts().reasoner.retriever, parts().reasoner.retriever
+    with torch.no_grad():
+        first.encoder.rows += 1
+    assert first.digest() != second.digest()
+    save_retriever(first, tmp_path)
+    load_retriever(second, tmp_path)
+    assert first.digest() == second.digest()
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "other"])
+def test_a_retriever_that_cannot_be_used_is_named(tmp_path, damage):
+    retriever = parts().reasoner.retriever
+    save_retriever(retriever, tmp_path)
+    path = tmp_path / "retriever.safetensors"
+    if damage == "missing":
+        path.unlink()
+    elif damage == "cut":
+        path.write_bytes(path.read_bytes()[:30])
+    else:
+        retriever.memory.identity = "another encoder"
+    with pytest.raises(
+        RunFolderError, match="other settings" if damage == "other" else "not a pretrained retriever"
+    ):
+        load_retriever(retriever, tmp_path)
+
+
+def test_a_run_takes_the_pretrained_retriever_and_collects_nothing(tmp_path, monkeypatch):
+    retriever = parts().reasoner.retriever
+    with torch.no_grad():
+        retriever.encoder.rows += 1
+    save_retriever(retriever, tmp_path)
+    training = {"pretrain": {"retriever": str(tmp_path)}, "retriever_learning_rate": 0.0}
+    monkeypatch.setattr("toy_run.TrainingConfig", lambda **settings: TrainingConfig(**(settings | training)))
+    experiment = run(tmp_path / "run")
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["training"]["pretraining"] == {"retriever": retriever.digest()}
+    assert experiment.parts.reasoner.retriever.digest() == retriever.digest()
+
+
+# -- the command -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("collector", ["random", "{use: cbr_kga2c/kga2c, unit: sentence, hidden: 8}"])
+def test_the_command_pretrains_and_a_recipe_points_to_it(cbr, tmp_path, collector):
+    made = tmp_path / "retriever"
+    more = ["--set", "training.pretrain.episodes=8"]
+    done = cbr("pretrain", SMOKE, "--collector", collector, *more, "--out", made)
+    assert done.returncode == 0, done.stderr
+    assert [line.split("|")[1].strip() for line in done.stdout.splitlines() if line.startswith("|")][2:] == [
+        "rewarded, same template", "rewarded, different templates", "rewarded and not, same template",
+    ]  # fmt: skip
+    facts = json.loads((made / "pretraining.json").read_text())
+    assert facts["collector"] == ("uniform random" if collector == "random" else "cbr_kga2c/kga2c")
+    assert facts["rewarded"] > 0
+    points = ["--set", f"training.pretrain.retriever={made}", "--set", "evaluation.splits=[]"]
+    used = cbr("run", SMOKE, *points, "--out", tmp_path / "run")
+    assert used.returncode == 0, used.stderr
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["training"]["pretraining"] == {"retriever": facts["retriever"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--set", "training.pretrain.episodes=0"], "episodes is 0"),
+        (["--collector", "cbr_kga2c/kg"], "kga2c"),
+        (["--set", "training.pretrain.epochs=0"], "epochs"),
+    ],
+)
+def test_wrong_input_ends_with_one_clear_error(cbr, tmp_path, arguments, says):
+    done = cbr("pretrain", SMOKE, *arguments, "--out", tmp_path / "made")
+    assert done.returncode == 2, done.stderr
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "made").exists()
+
+
+def test_the_toy_recipe_pretrains_by_default(tmp_path):
+    run(tmp_path / "run")
+    found = json.loads((tmp_path / "run" / "results.json").read_text())["training"]["pretraining"]
+    assert found["items"] > found["rewarded"] > 0
+    assert {"before", "after"} <= set(found)
+    assert recipe().training.pretrain.retriever is None

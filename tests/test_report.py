@@ -1,0 +1,356 @@
+"""From run folders to numbers: which runs are read, which belong together, and what stands beside the paper."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+from pathlib import Path
+
+import pytest
+from report_runs import (
+    LEVELS,
+    TABLES,
+    VARIANTS,
+    number_of,
+    played,
+    plugins,
+    recipe_text,
+    results,
+    rows,
+    twc_sweep,
+    write_run,
+)
+
+from cbrcore.errors import CbrError, RunFolderError
+from cbrcore.report.bars import share_of
+from cbrcore.report.belong import Paper, read_paper
+from cbrcore.report.collect import collect
+from cbrcore.report.compared import paper_tables
+from cbrcore.report.curves import curve_of
+from cbrcore.report.figure import styles_of
+from cbrcore.report.make import write_report
+from cbrcore.report.measures import total_steps
+from cbrcore.report.naming import name_groups
+from cbrcore.report.paper import load_paper
+from cbrcore.report.results import result_tables
+from cbrcore.report.runs import Group, group, seedless
+
+PAPER = TABLES / "paper.yaml"
+EASY_BIKE = ("twc.yaml", "bike-level=easy-seed=0")
+
+
+def groups_of(*folders: Path, paper: bool = True) -> tuple[list[Group], Paper]:
+    groups = group(collect(folders).runs)
+    numbers = read_paper(PAPER, groups, plugins()) if paper else Paper()
+    name_groups(groups, numbers)
+    return groups, numbers
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory) -> Path:
+    return twc_sweep(tmp_path_factory.mktemp("sweep") / "twc")
+
+
+@pytest.fixture(scope="module")
+def swept(sweep) -> tuple[list[Group], Paper]:
+    return groups_of(sweep)
+
+
+@pytest.fixture
+def run(tmp_path) -> Path:
+    return write_run(
+        tmp_path / "run",
+        recipe_text(*EASY_BIKE),
+        results(0, {"in": played(10.0, 0.9), "out": played(12.0, 0.8)}),
+    )
+
+
+def table_named(tables, id_):
+    (found,) = (table for table in tables if table.id == id_)
+    return found
+
+
+# Reading
+
+
+def test_runs_of_one_recipe_differ_in_their_seed_alone(swept):
+    groups, _ = swept
+    assert len(groups) == len(VARIANTS) * len(LEVELS)
+    assert all([run.seed for run in each.runs] == [0, 1] for each in groups)
+    assert groups[0].numbers("evaluation", "in", "steps", "mean") == [
+        number_of(*groups[0].runs[0].path.name.split("-level=")[:1], "easy", seed)[0] for seed in (0, 1)
+    ]
+
+
+def test_a_run_is_counted_once_however_it_is_named(sweep):
+    twice = collect([sweep, sweep / "bike-level=easy-seed=0", sweep])
+    assert len(twice.runs) == len(VARIANTS) * len(LEVELS) * 2
+
+
+def test_folders_that_hold_nothing_are_an_error(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RunFolderError, match=r"empty holds no run\n.*cbr report RUN_OR_SWEEP"):
+        collect([tmp_path / "empty"])
+    with pytest.raises(RunFolderError, match="none is no folder"):
+        collect([tmp_path / "none"])
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "says"),
+    [
+        ("results.json", "{", "results.json: cannot be read"),
+        ("results.json", "[]", "results.json: damaged, it holds no object"),
+        ("results.json", '{"evaluation": 3}', "results.json: damaged: no evaluation"),
+        ("results.json", '{"evaluation": {}, "protocol": 3}', "results.json: damaged: no protocol"),
+        ("results.json", '{"evaluation": {}, "protocol": {"games": [1]}}', "results.json: damaged: no protocol"),
+        ("recipe.yaml", "a: [", "recipe.yaml: damaged recipe"),
+        ("recipe.yaml", "seed: one", "recipe.yaml: damaged: the seed is no number"),
+    ],
+)
+def test_a_damaged_run_is_named_and_left_out(run, tmp_path, file, content, says):
+    bad = tmp_path / "bad"
+    shutil.copytree(run, bad)
+    (bad / file).write_text(content)
+    found = collect([run, bad])
+    assert [each.path for each in found.runs] == [run]
+    (note,) = found.notes
+    assert says in note
+    assert str(bad) in note
+    with pytest.raises(RunFolderError, match="nothing to report"):
+        collect([bad])
+
+
+def test_missing_parts_of_a_run_are_noted(run):
+    (run / "metrics.jsonl").unlink()
+    (run / "versions.json").unlink()
+    found = collect([run])
+    assert len(found.runs) == 1
+    assert ["versions.json" in note for note in found.notes] == [True, False]
+    assert "no learning curve" in found.notes[1]
+
+
+def test_an_unfinished_run_says_how_to_go_on(run):
+    other = run.with_name("other")
+    shutil.copytree(run, other)
+    (other / "results.json").unlink()
+    assert collect([run, other]).notes == [
+        f"{other}: not finished (no results.json); continue it with: cbr run --resume {other}"
+    ]
+
+
+def test_what_a_sweep_still_lacks_is_one_note(sweep, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(sweep, copy)
+    shutil.rmtree(copy / "bike-level=easy-seed=0")
+    (copy / "bike-level=easy-seed=1" / "results.json").unlink()
+    (note,) = collect([copy]).notes
+    assert note.startswith(f"{copy}: 2 of 54 runs are not finished (bike-level=easy-seed=0 ...)")
+    assert note.endswith(f"cbr sweep twc.yaml --out {copy}")
+
+
+def test_a_damaged_sweep_file_costs_its_words_alone(sweep, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(sweep, copy)
+    (copy / "sweep.json").write_text('{"runs": [{}]}')
+    found = collect([copy])
+    assert (len(found.runs), len(found.notes)) == (54, 1)
+    assert "damaged" in found.notes[0]
+
+
+def test_a_line_that_was_cut_off_ends_the_curve(run):
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"episode": 21, "env')
+    assert len(collect([run]).runs[0].metrics) == 20
+
+
+# Names
+
+
+def test_agents_and_places_are_called_as_in_the_paper(swept):
+    groups, _ = swept
+    assert {each.place for each in groups} == {"Easy", "Medium", "Hard"}
+    assert {"BiKE + CBR", "CBR-only", "KG-A2C"} <= {each.agent for each in groups}
+    styles = styles_of(groups)
+    assert styles["BiKE"].colour == styles["BiKE + CBR"].colour
+    assert (styles["BiKE"].dashed, styles["BiKE + CBR"].dashed) == (True, False)
+    assert len({(style.colour, style.dashed) for style in styles.values()}) == 9
+
+
+def test_without_the_papers_words_the_sweeps_own_are_used(sweep):
+    groups, _ = groups_of(sweep, paper=False)
+    assert {each.agent for each in groups} == set(VARIANTS)
+    assert {each.place for each in groups} == set(LEVELS)
+
+
+def test_agents_of_one_name_are_told_apart_by_what_differs(run):
+    text = recipe_text(*EASY_BIKE, "training.gamma=0.5")
+    other = write_run(run.with_name("other"), text, results(0, {"in": played(1, 1), "out": played(1, 1)}))
+    groups, _ = groups_of(run, other)
+    assert [each.agent for each in groups] == ["BiKE (gamma 0.9)", "BiKE (gamma 0.5)"]
+
+
+@pytest.mark.parametrize(
+    ("name", "rest"), [("bike_cbr-level=easy-seed=3", "bike_cbr-level=easy"), ("a-3", "a"), ("3", "3"), ("a", "a")]
+)
+def test_a_folder_without_its_seed(name, rest):
+    assert seedless(name) == rest
+
+
+# Beside the paper
+
+
+def test_every_cell_of_the_twc_tables_has_the_papers_number_and_ours(swept):
+    """Mean and deviation over the two seeds, computed anew here."""
+    _, numbers = swept
+    printed = {table.id: table for table in load_paper(PAPER)}
+    for split, shift in (("in", (0.0, 0.0)), ("out", (3.0, -0.1))):
+        table = table_named(paper_tables(numbers), f"paper_twc_{split}")
+        assert len(table.rows) == 9 + 2
+        for row, cells in zip(table.rows, printed[f"twc_{split}"].cells, strict=False):
+            for position, cell in enumerate(cells):
+                variant, level = cell.choices["variants"], cell.choices["environment.level"]
+                which = int("norm" in cell.metric.reads)
+                ours = [number_of(variant, level, seed)[which] + shift[which] for seed in (0, 1)]
+                theirs, our = row[1 + 2 * position : 3 + 2 * position]
+                assert theirs == cell.value.text
+                assert our == f"{statistics.mean(ours):.2f} ± {statistics.stdev(ours):.2f} (2)"
+        assert [row[0] for row in table.rows[-2:]] == ["uniform random", "optimal"]
+        assert table.rows[-2][1:5] == ("-", "40.00 ± 0.00", "-", "0.50 ± 0.00")
+        assert table.rows[-1][1:5] == ("-", "2.40", "-", "1.00")
+        assert table.remarks == ()
+
+
+def test_the_gap_is_a_difference_of_means(swept):
+    _, numbers = swept
+    table = table_named(paper_tables(numbers), "paper_ood_gap")
+    assert table.rows[0][:5] == ("Text", "6.07", "3.00 (2)", "0.10", "0.10 (2)")
+
+
+def test_runs_without_a_sweep_are_found_by_their_parts(tmp_path):
+    """The same cells, the same numbers: only sweep.json is missing."""
+    alone = twc_sweep(tmp_path / "alone", sweep_file=False, seeds=1)
+    groups, numbers = groups_of(alone)
+    table = table_named(paper_tables(numbers), "paper_twc_in")
+    assert all("(1)" in cell for row in table.rows[:9] for cell in row[2::2])
+    assert {each.agent for each in groups} >= {"BiKE + CBR", "Text"}
+
+
+def test_a_run_with_other_settings_is_shown_with_what_differs(run):
+    shutil.rmtree(run)
+    text = recipe_text(*EASY_BIKE, "training.gamma=0.5", "training.pretrain.episodes=3")
+    write_run(run, text, results(0, {"in": played(10, 0.9), "out": played(12, 0.8)}))
+    _, numbers = groups_of(run)
+    table = table_named(paper_tables(numbers), "paper_twc_in")
+    assert table.remarks == ("BiKE, Easy: not exactly the run of twc.yaml: training.gamma: 0.5, there 0.9",)
+    assert [column.title for column in table.columns] == [
+        "Agent", "Easy #Steps, paper", "Easy #Steps, ours", "Easy Norm. Score, paper", "Easy Norm. Score, ours",
+    ]  # fmt: skip
+
+
+def test_a_game_of_another_kind_is_not_the_papers(run):
+    shutil.rmtree(run)
+    text = recipe_text(*EASY_BIKE, "environment.source=generate")
+    write_run(run, text, results(0, {"in": played(10, 0.9), "out": played(12, 0.8)}))
+    groups, numbers = groups_of(run)
+    assert paper_tables(numbers) == []
+    assert groups[0].place == "Easy (generated)"
+
+
+def test_scores_of_jericho_stand_beside_the_cited_ones(tmp_path):
+    evaluation = {"train": played(100, 0.1)}
+    for seed in (0, 1):
+        text = recipe_text("jericho_33.yaml", "bike_cbr-game=zork1-seed=0", f"seed={seed}")
+        found = results(seed, evaluation, game={"initial_score": 0, "max_score": 350})
+        write_run(tmp_path / "runs" / f"zork-{seed}", text, found)
+    groups, numbers = groups_of(tmp_path / "runs")
+    table = table_named(paper_tables(numbers), "paper_jericho_33")
+    assert table.rows == (("zork1", "350", "102", "9.9", "32.6", "34", "38.3", "38.8", "44.3", "10.5 ± 0.7 (2)"),)
+    points = table_named(result_tables(groups), "points")
+    assert points.rows == (
+        ("zork1", "BiKE + CBR", "2", "10.50 ± 0.71", "20.50 ± 0.71", "0", "0.50 ± 0.00", "350"),
+    )
+
+
+# Our own numbers
+
+
+def test_results_with_the_random_and_the_optimal_row(run):
+    groups, _ = groups_of(run, paper=False)
+    table = table_named(result_tables(groups), "results")
+    assert [row[1:] for row in table.rows] == [
+        ("twc", "1", "10.00", "0.90", "12.00", "0.80"),
+        ("uniform random", "-", "40.00", "0.50", "40.00", "0.50"),
+        ("optimal", "-", "2.40", "1.00", "2.40", "1.00"),
+    ]
+    greedy = table_named(result_tables(groups), "results_greedy")
+    assert greedy.rows == (("easy", "twc", "1", "20.00", "0.45", "22.00", "0.40"),)
+
+
+def test_who_is_ahead_of_whom(swept):
+    groups, _ = swept
+    easy = [each for each in groups if each.place == "Easy"]
+    square = {row[0]: dict(zip([each.agent for each in easy], row[1:], strict=True)) for row in
+              result_tables(easy)[-1].rows}  # fmt: skip
+    assert square["BiKE"]["BiKE"] == "-"
+    assert square["BiKE"]["Text"] == "0.88"  # steps 13, 14 against 14, 15: ahead, ahead, a tie, ahead
+    assert square["Text"]["BiKE"] == "0.12"
+
+
+def test_runs_of_older_versions_tell_less(run):
+    data = json.loads((run / "results.json").read_text())
+    for found in data["evaluation"].values():
+        del found["total_steps"], found["reuse_agent_same"], found["greedy"]
+        found["endings"] = {"won": 4, "truncated": 6}
+    (run / "results.json").write_text(json.dumps(data))
+    groups, _ = groups_of(run, paper=False)
+    assert total_steps(groups[0].runs[0].results["evaluation"]["in"]) == 100.0  # 10 plays of 10 steps
+    assert share_of(groups[0], "in", "reused", "total_steps").mean == 0.3
+    assert share_of(groups[0], "in", "reuse_agent_same", "reuse_rewarded") is None
+    assert [table.id for table in result_tables(groups)] == ["results", "intervals"]
+
+
+def test_curves_are_means_where_all_runs_are(tmp_path):
+    """Two runs whose memory grows alike, one of them with one case more: mean + 1/2, deviation sqrt(1/2)."""
+    for seed in (0, 1):
+        text = recipe_text("twc.yaml", f"bike_cbr-level=easy-seed={seed}")
+        write_run(tmp_path / "runs" / f"r-{seed}", text, results(seed, {"in": played(1, 1), "out": played(1, 1)}))
+    (only,), _ = groups_of(tmp_path / "runs", paper=False)
+    curve = curve_of(only, "memory_size", smooth=False)
+    assert (curve.x[0], curve.x[-1], curve.mean[-1]) == (10, 200, 10.5)
+    assert curve.high[-1] == 11  # 10.5 + 0.71, cut at the largest number that was
+    assert curve.low[-1] == pytest.approx(10.5 - 0.5**0.5)
+    assert curve_of(only, "missing", smooth=True) is None
+
+
+def test_equal_seeds_are_noted(run):
+    shutil.copytree(run, run.with_name("again"))
+    written = write_report([run, run.with_name("again")], plugins(), out=run.with_name("page.html"))
+    assert written.notes == ["BiKE, Easy: 2 runs have seed 0; equal runs are no further evidence"]
+
+
+def test_a_wrong_paper_file_is_an_error_if_it_was_named(run, tmp_path):
+    (tmp_path / "wrong.yaml").write_text("schema: 2")
+    with pytest.raises(CbrError, match=r"wrong\.yaml"):
+        write_report([run], plugins(), out=tmp_path / "page.html", paper=tmp_path / "wrong.yaml")
+
+
+# The command
+
+
+def test_the_command_writes_the_page_and_says_where(run, cbr):
+    done = cbr("report", run)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == f"1 runs: {run / 'report.html'}"
+    assert {path.name for path in run.glob("report*")} == {"report.html", "report.md", "report_tables"}
+
+
+def test_the_command_refuses_what_holds_nothing(tmp_path, cbr):
+    done = cbr("report", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "holds no run" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_metrics_by_hand_are_like_real_ones():
+    assert rows(0)[0].keys() >= {"episode", "env_steps", "score", "norm_score", "steps", "memory_size"}

@@ -1,0 +1,292 @@
+"""`cbr sweep` in real processes: the same bytes whatever the launcher and whatever happens on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cbrcore.cli import DEFAULT_LAUNCHER
+from cbrcore.console import PlainReporter, last_progress
+from cbrcore.plugins import load_plugins
+from cbrcore.records import RunFolder, user_of
+
+TINY = """
+schema: 1
+name: tiny
+environment: {use: cbr_twc/twc, source: generate, level: easy, games_per_split: 1, max_steps: 3}
+text_encoder: {use: cbr_text_encoders/untrained, dim: 24}
+context_encoder: {use: cbr_entity/entity}
+quantizer: {use: cbr_continuous/continuous}
+memory: {}
+agent: {use: cbr_text/text, unit: sentence, hidden: 8}
+training: {pretrain: {episodes: 0}}
+evaluation: {splits: []}
+run: {episodes: 2, checkpoint_every: 1}
+sweep:
+  variants:
+    text: {context_encoder: null, quantizer: null, memory: null}
+    text_cbr: {}
+  training.gamma: [0.8, 0.9]
+  seed: [0, 1, 2]
+"""
+PLAIN = "{context_encoder: null, quantizer: null, memory: null}"
+IDS = [
+    f"{name}-gamma={gamma}-seed={seed}"
+    for name in ("text", "text_cbr")
+    for gamma in (0.8, 0.9)
+    for seed in (0, 1, 2)
+]
+COMPARED = ("results.json", "metrics.jsonl", "memory/cases.jsonl", "memory/keys.safetensors")
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recipe") / "tiny.yaml"
+    path.write_text(TINY)
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(cbr, recipe, tmp_path_factory) -> Path:
+    """The sweep, done."""
+    folder = tmp_path_factory.mktemp("whole") / "sweep"
+    done = cbr("sweep", recipe, "--out", folder, "--jobs", 2)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"12 runs: 12 done\nsweep folder: {folder}\n"
+    return folder
+
+
+@pytest.fixture
+def done(whole, tmp_path) -> Path:
+    """A copy of the sweep."""
+    return Path(shutil.copytree(whole, tmp_path / "sweep"))
+
+
+def content(folder: Path) -> dict[str, bytes | None]:
+    """What is compared of a run."""
+    return {name: (folder / name).read_bytes() if (folder / name).exists() else None for name in COMPARED}
+
+
+def same(left: Path, right: Path, *ids: str) -> None:
+    for run_id in ids or IDS:
+        assert content(left / run_id)["results.json"] is not None
+        assert content(left / run_id) == content(right / run_id), run_id
+
+
+def begins(folder: Path, run_id: str) -> int:
+    """How often a process of this run has trained from the beginning to its end."""
+    return (folder / "jobs" / f"{run_id}.log").read_text().count("training (game plays): 0/2")
+
+
+def sweep(recipe: Path, folder: Path, cache_dir: Path, *options: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "cbrcore.cli", "sweep", str(recipe), "--out", str(folder), *options],
+        env={**os.environ, "CBR_CACHE": str(cache_dir)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def wait_for(ready: Callable[[], object], seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_a_sweep_leaves_a_run_folder_for_each_id_and_says_which_they_are(whole):
+    assert sorted(path.parent.name for path in whole.glob("*/results.json")) == sorted(IDS)
+    data = json.loads((whole / "sweep.json").read_text())
+    assert (data["schema"], data["name"], data["recipe"]) == (1, "tiny", "tiny.yaml")
+    assert [run["id"] for run in data["runs"]] == IDS
+    last = data["runs"][-1]
+    assert last["choices"] == {"variants": "text_cbr", "training.gamma": 0.9, "seed": 2}
+    assert last["settings"] == {"training.gamma": 0.9, "seed": 2}
+
+
+def test_a_run_of_a_sweep_is_the_run_of_its_recipe(cbr, recipe, whole, tmp_path):
+    sets = ["--set", "sweep=null", "--set", "training.gamma=0.8", "--seed", 1]
+    assert cbr("run", recipe, *sets, "--out", tmp_path / "run").returncode == 0
+    assert content(tmp_path / "run") == content(whole / "text_cbr-gamma=0.8-seed=1")
+
+
+@pytest.mark.parametrize("launcher", ["{use: cbr_launchers/ray, cpus: 0.5}", "{use: submitit, cluster: local}"])
+def test_another_launcher_gives_the_same_bytes(cbr, recipe, whole, tmp_path, launcher):
+    pytest.importorskip("ray" if "ray" in launcher else "submitit")
+    options = ["--only", IDS[8], "--launcher", launcher]
+    made = cbr("sweep", recipe, "--out", tmp_path / "sweep", *options)
+    assert made.returncode == 0, made.stderr
+    same(tmp_path / "sweep", whole, IDS[8])
+
+
+def test_repeating_it_does_nothing(cbr, recipe, done):
+    before = {path: path.stat().st_mtime_ns for path in done.glob("*/*") if path.parent.name != "jobs"}
+    again = cbr("sweep", recipe, "--out", done)
+    assert (again.returncode, again.stdout.splitlines()[0]) == (0, "12 runs: 12 done"), again.stderr
+    assert before == {path: path.stat().st_mtime_ns for path in done.glob("*/*") if path.parent.name != "jobs"}
+
+
+def undo(folder: Path, *ids: str) -> None:
+    for run_id in ids:
+        shutil.rmtree(folder / run_id)
+        (folder / "jobs" / f"{run_id}.log").unlink()
+
+
+def test_a_killed_sweep_is_finished_by_the_same_command_and_no_run_is_done_twice(
+    cbr, recipe, whole, done, cache_dir
+):
+    missing = IDS[10:]
+    undo(done, *missing)
+    process = sweep(recipe, done, cache_dir, "--jobs", "1")
+    wait_for(lambda: (done / missing[0] / "metrics.jsonl").exists())
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    wait_for(lambda: user_of(done / missing[0]) is None)  # it is told, and leaves a checkpoint
+    assert not (done / missing[1]).exists()
+    again = cbr("sweep", recipe, "--out", done, "--jobs", 1)
+    assert again.returncode == 0, again.stderr
+    same(done, whole)  # which was made two at a time
+    assert [begins(done, run_id) for run_id in missing] == [1, 1]
+
+
+def test_an_interrupt_is_passed_on_and_ends_with_130(recipe, whole, done, cache_dir):
+    run_id = IDS[6]
+    undo(done, run_id)
+    long = ("--set", "run.episodes=20000", "--only", run_id)
+    process = sweep(recipe, done, cache_dir, *long)
+    wait_for(lambda: any((done / run_id).glob("checkpoints/0*")))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert user_of(done / run_id) is None
+    assert not (done / run_id / "results.json").exists()
+    first = (done / run_id / "metrics.jsonl").read_bytes()
+    assert first
+    assert first.startswith((whole / run_id / "metrics.jsonl").read_bytes())
+
+
+def test_a_failed_run_does_not_stop_the_others_and_is_named(cbr, recipe, done, whole):
+    undo(done, IDS[0])
+    broken = "{environment.source: published, environment.games_dir: /none}"
+    variants = ["--set", f"sweep.variants={{broken: {broken}, text: {PLAIN}}}", "--only", "*-gamma=0.8-seed=0"]
+    failed = cbr("sweep", recipe, "--out", done, *variants, "--jobs", 1)
+    assert failed.returncode == 1, failed.stderr
+    spoken = [line.split(": ")[1].split(" after")[0] for line in failed.stderr.splitlines() if line[0] == "["]
+    assert spoken == ["running", "failed", "running", "done"]
+    log = done / "jobs" / "broken-gamma=0.8-seed=0.log"
+    assert "1 of 2 runs failed:\n  broken-gamma=0.8-seed=0: " in failed.stderr
+    assert f"log: {log}" in failed.stderr
+    assert "/none" in log.read_text()
+    same(done, whole, IDS[0])
+    listed = [run["id"] for run in json.loads((done / "sweep.json").read_text())["runs"]]
+    assert set(IDS) - {IDS[0]} < set(listed)  # runs of other axes stay in it
+    assert listed.count(IDS[0]) == 1
+    assert "broken-gamma=0.9-seed=2" in listed
+
+
+def test_a_dry_run_lists_the_runs_and_writes_nothing(cbr, recipe, done, tmp_path):
+    undo(done, IDS[3])
+    (done / IDS[4] / "results.json").unlink()
+    listed = cbr("sweep", recipe, "--out", done, "--dry-run")
+    rows = [line.split(maxsplit=2) for line in listed.stdout.splitlines()]
+    assert rows[0] == ["run", "state", "choices"]
+    assert [row[0] for row in rows[1:13]] == IDS
+    assert [row[1] for row in rows[3:7]] == ["done", "new", "started", "done"]
+    assert rows[4][2] == "variants: text, training.gamma: 0.9, seed: 0"
+    assert listed.stdout.splitlines()[-1] == "12 runs: 10 done, 1 started, 1 new"
+    assert not (done / IDS[3]).exists()
+    assert cbr("sweep", recipe, "--out", tmp_path / "none", "--dry-run").returncode == 0
+    assert not (tmp_path / "none").exists()
+
+
+def test_runs_of_a_changed_recipe_are_refused_by_name(cbr, recipe, done):
+    changed = cbr("sweep", recipe, "--out", done, "--set", "agent.hidden=16", "--only", "*seed=0")
+    assert changed.returncode == 2
+    assert f"{IDS[0]}: agent.hidden is 8 there, 16 now" in changed.stderr
+    assert f"rm -r {done / IDS[0]}" in changed.stderr
+    assert IDS[1] not in changed.stderr
+    assert "Traceback" not in changed.stderr
+
+
+def test_a_run_in_use_is_skipped_and_a_stale_lock_is_not(cbr, recipe, done, whole):
+    (done / IDS[0] / "results.json").unlink()
+    (done / IDS[1] / "results.json").unlink()
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    (done / IDS[1] / ".lock").write_text(str(dead.pid))
+    used = RunFolder.resume(done / IDS[0])
+    try:
+        worked = cbr("sweep", recipe, "--out", done)
+    finally:
+        used.close()
+    assert worked.returncode == 0, worked.stderr
+    assert f"{IDS[0]}: skipped, process {os.getpid()} works on it" in worked.stderr
+    assert worked.stdout.startswith("12 runs: 11 done, 1 in use")
+    assert not (done / IDS[0] / "results.json").exists()
+    same(done, whole, IDS[1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--only", "seed=9"], "there are: text-gamma=0.8-seed=0"),
+        (["--seed", "3"], "sweep.seed=[3]"),
+        (["--launcher", "lokal"], "cbr_launchers/local"),
+        (["--set", "sweep={variants: {jobs: {seed: 1}}}"], "cannot be called 'jobs'"),
+        (["--set", f"sweep={{variants: {{plain: {PLAIN}}}, memory.capacity: [5]}}"], "run plain-capacity=5: "),
+        (["--jobs", "0"], "--jobs"),
+    ],
+)
+def test_wrong_input_ends_with_one_clear_error(cbr, recipe, tmp_path, arguments, says):
+    wrong = cbr("sweep", recipe, "--out", tmp_path / "sweep", *arguments)
+    assert wrong.returncode == 2, wrong.stderr
+    assert says in wrong.stderr
+    assert "Traceback" not in wrong.stderr
+    assert not (tmp_path / "sweep").exists()
+
+
+@pytest.mark.parametrize(
+    ("fill", "says"),
+    [
+        (lambda folder: (folder / "notes.txt").write_text("mine"), "holds no sweep"),
+        (lambda folder: (folder / "sweep.json").write_text("{}"), "damaged"),
+        (
+            lambda folder: (folder / "sweep.json").write_text('{"schema": 1, "name": "other", "runs": []}'),
+            "holds the sweep 'other'",
+        ),
+    ],
+)
+def test_a_folder_that_holds_something_else_is_left_alone(cbr, recipe, tmp_path, fill, says):
+    fill(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    refused = cbr("sweep", recipe, "--out", tmp_path)
+    assert refused.returncode == 2
+    assert says in refused.stderr
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_sweeping_process_does_not_import_torch():
+    script = "import sys, cbrcore.sweeping.session, cbr_launchers.local; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_the_default_launcher_exists():
+    assert load_plugins().registry.find("launcher", DEFAULT_LAUNCHER).qualified == DEFAULT_LAUNCHER
+
+
+def test_progress_is_read_from_what_a_run_writes(capfd):
+    with PlainReporter() as reporter:
+        reporter.phase("training (game plays)", 100, done=7)
+        reporter.advance("score 1, 14 cases")
+    found = last_progress(capfd.readouterr().err)
+    assert found is not None
+    assert (found.title, found.done, found.total) == ("training (game plays)", 8, 100)
+    assert last_progress("compiled 1/3 house\nerror: 1/2 of it") is None

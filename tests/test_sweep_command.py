@@ -18,6 +18,10 @@ from cbrcore.cli import DEFAULT_LAUNCHER
 from cbrcore.console import PlainReporter, last_progress
 from cbrcore.plugins import load_plugins
 from cbrcore.records import RunFolder, user_of
+from cbrcore.sweep import SweepRun
+from cbrcore.sweeping.folder import Planned, State
+from cbrcore.sweeping.status import Status
+from cbrcore.sweeping.view import cells, table
 
 TINY = """
 schema: 1
@@ -290,3 +294,32 @@ def test_progress_is_read_from_what_a_run_writes(capfd):
     assert found is not None
     assert (found.title, found.done, found.total) == ("training (game plays)", 8, 100)
     assert last_progress("compiled 1/3 house\nerror: 1/2 of it") is None
+
+
+def status_of(run_id: str, state: State, log: Path) -> Status:
+    return Status(Planned(SweepRun(run_id, {}, {}), None), state, log)
+
+
+def test_rate_and_time_left_come_from_what_the_log_says(tmp_path):
+    log = tmp_path / "a.log"
+    log.write_text("training (game plays): 99/100\n")
+    status = status_of("a", State.STARTED, log)
+    status.offset = log.stat().st_size  # said by the process before
+    status.start()
+    status.look(10.0)
+    assert (status.progress, status.rate, status.seconds_left) == (None, None, None)
+    for now, done in ((20.0, 50), (30.0, 70), (40.0, 70)):
+        log.write_text(f"training (game plays): 99/100\ntraining (game plays): {done}/100  score 1\n")
+        status.look(now)
+    assert (status.rate, status.seconds_left) == (2.0, 15.0)  # 20 plays from 20 s to 30 s; 30 are left
+    assert cells(status) == ("a", "running", "training (game plays) 70/100", "2/s", "15 s")
+    status.end(State.DONE)
+    assert cells(status)[1] == "done"
+
+
+def test_a_table_without_room_shows_what_is_urgent_in_the_order_of_the_sweep(tmp_path):
+    states = [State.DONE, State.NEW, State.FAILED, State.NEW, State.RUNNING]
+    runs = [status_of(str(number), state, tmp_path / "log") for number, state in enumerate(states)]
+    shown = table(runs, 3)
+    assert list(map(str, shown.columns[0].cells)) == ["1", "2", "4"]
+    assert shown.title == "1 done, 1 running, 2 new, 1 failed, 2 not shown"

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from cbr_nn.feedforward import FeedForward
 from cbr_seeded_gat.encoder import SeededGat
-from cbr_seeded_gat.layer import FeedForward, SeededAttention
+from cbr_seeded_gat.layer import SeededAttention
 from cbrcore.types import EntityTuple, StateGraph
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from run_folders import same_run
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 SMOKE = RECIPES / "smoke" / "text_cbr_generated.yaml"
@@ -27,11 +28,6 @@ def whole(cbr: Cbr, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     (folder.parent / "stdout").write_text(done.stdout)
     return folder
-
-
-def same_run(left: Path, right: Path) -> None:
-    for name in ("metrics.jsonl", "results.json", "memory/cases.jsonl", "memory/keys.safetensors"):
-        assert (left / name).read_bytes() == (right / name).read_bytes(), name
 
 
 def test_a_run_leaves_the_folder_of_the_contract(whole):

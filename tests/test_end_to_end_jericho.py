@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from run_folders import rows, same_run
 from toy_run import SilentReporter
 
 from cbrcore.assemble import assemble
@@ -36,15 +37,6 @@ def whole(cbr: Cbr, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     (folder.parent / "stdout").write_text(done.stdout)
     return folder
-
-
-def rows(folder: Path) -> list[dict]:
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-
-
-def same_run(left: Path, right: Path) -> None:
-    for name in ("metrics.jsonl", "results.json", "memory/cases.jsonl", "memory/keys.safetensors"):
-        assert (left / name).read_bytes() == (right / name).read_bytes(), name
 
 
 def test_the_tables_tell_raw_scores_beside_the_initial_one(whole):

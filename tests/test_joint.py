@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 import toy_run
 from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act, observation
+from run_folders import rows
 from test_memory import HERE
 from torch import nn
 
@@ -241,10 +239,6 @@ def joint_parts(*arguments, **settings) -> Parts:
 @pytest.fixture
 def _joint(monkeypatch):
     monkeypatch.setattr(toy_run, "parts", joint_parts)
-
-
-def rows(path: Path) -> list[dict]:
-    return [json.loads(line) for line in (path / METRICS_FILE).read_text().splitlines()]
 
 
 @pytest.mark.usefixtures("_joint")

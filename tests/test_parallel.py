@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from parts import act, observation
+from run_folders import rows
 from toy import ToyEnvironment
 from toy_run import parts, run, weights
 
@@ -19,10 +17,6 @@ from cbrcore.reasoner import decide_together
 from cbrcore.records import METRICS_FILE
 from cbrcore.runner import Seat, play_episode, play_together
 from cbrcore.types import Action, StepResult, Transition
-
-
-def rows(path: Path) -> list[dict]:
-    return [json.loads(line) for line in (path / METRICS_FILE).read_text().splitlines()]
 
 
 class Noted(ToyEnvironment):

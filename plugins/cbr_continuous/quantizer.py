@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from cbr_continuous.config import ContinuousContextConfig
-from cbr_keys.checks import finite
-from cbr_keys.cosine import cosine
-from cbr_keys.fixed import FixedQuantizer
+from cbr_keys.fixed import ContinuousKeys
 from cbr_keys.vectors import CosineIndex
 from cbrcore.interfaces import Build
 
 
-class ContinuousContext(FixedQuantizer):
+class ContinuousContext(ContinuousKeys):
     """key(c) = c, and sim(c, c') = max(0, cos(c, c')).
 
     Shapes: n contexts, d = build.context_dim.
@@ -29,18 +25,6 @@ class ContinuousContext(FixedQuantizer):
 
     def __repr__(self) -> str:
         return f"ContinuousContext(width={self.width})"
-
-    def keys(self, contexts: Tensor) -> Tensor:
-        """The contexts [n, d] as constants."""
-        return finite(contexts).detach().float()
-
-    def similarity(self, contexts: Tensor, keys: Tensor) -> Tensor:
-        """[n]: max(0, cos) of context i [n, d] and stored key i [n, d], a constant."""
-        return cosine(finite(contexts), keys)
-
-    def pair_similarity(self, left: Tensor, right: Tensor) -> Tensor:
-        """[n]: max(0, cos) of contexts left_i and right_i [n, d]; gradients reach both."""
-        return cosine(finite(left), finite(right))
 
     def index(self) -> CosineIndex:
         """An empty index for contexts."""

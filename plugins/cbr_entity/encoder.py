@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import accumulate
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cbr_entity.config import EntityConfig
 from cbr_entity.held_out import HeldOut, leave_one_out
+from cbr_nn.feedforward import FeedForward
+from cbr_nn.names import mean_of_names
 from cbrcore import Build, CbrError, Observation
 from cbrcore.interfaces import TextEncoder
 from cbrcore.types import SLOT, Action, EntityTuple, fill
@@ -39,7 +39,7 @@ class EntityEncoder(nn.Module):
         self.device = build.device
         self._names: TextEncoder = build.text_encoder
         self.dim = config.dim or self._names.dim
-        self.ffn = feed_forward(self._names.dim, self.dim)
+        self.ffn = FeedForward(self._names.dim, self.dim)
         self.to(build.device)
 
     def extra_repr(self) -> str:
@@ -82,30 +82,3 @@ class EntityEncoder(nn.Module):
     def _objects(self, entities: EntityTuple) -> EntityTuple:
         """The entities that a context is made of."""
         return entities[:1] if self.config.entities == "first" else tuple(sorted(set(entities)))
-
-
-def mean_of_names(encoder: TextEncoder, groups: Sequence[Sequence[str]]) -> Tensor:
-    """[g, w]: the mean over the encodings of the names in each group, 0 for an empty group."""
-    row = {name: number for number, name in enumerate(dict.fromkeys(name for of in groups for name in of))}
-    table = encoder.encode(list(row))  # [distinct names, w]
-    rows = [row[name] for of in groups for name in of]
-    starts = list(accumulate(map(len, groups[:-1]), initial=0))
-    return F.embedding_bag(_indices(rows, table), table, _indices(starts, table), mode="mean")
-
-
-def feed_forward(inputs: int, dim: int) -> nn.Sequential:
-    """FFN: "a 2-layer feed-forward network" [P App. G] with ReLU, [n, inputs] -> [n, dim].
-
-    It starts as two orthogonal maps, so that names that differ before it differ after it too; the first is
-    scaled by sqrt(2) because the ReLU halves the squared length.
-    """
-    first, second = nn.Linear(inputs, dim), nn.Linear(dim, dim)
-    nn.init.orthogonal_(first.weight, 2**0.5)
-    nn.init.orthogonal_(second.weight)
-    nn.init.zeros_(first.bias)
-    nn.init.zeros_(second.bias)
-    return nn.Sequential(first, nn.ReLU(), second)
-
-
-def _indices(values: Sequence[int], like: Tensor) -> Tensor:
-    return torch.tensor(values, dtype=torch.long, device=like.device)

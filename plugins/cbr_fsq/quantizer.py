@@ -12,6 +12,7 @@ from cbr_fsq.config import FiniteScalarQuantizerConfig
 from cbr_keys.checks import finite
 from cbr_keys.codes import CodeIndex
 from cbr_keys.cosine import unit
+from cbr_keys.figures import code_figures, remember
 from cbrcore.interfaces import Build
 
 SPREAD = 1e-4
@@ -85,10 +86,7 @@ class FiniteScalarQuantizer(nn.Module):
 
     def maintain(self, contexts: Tensor, generator: torch.Generator) -> None:
         """Remember the codes of the update's contexts [n, d] for the figures."""
-        codes = self.keys(contexts).long()[-len(self.recent) :]
-        rows = (int(self.seen) + torch.arange(len(codes), device=codes.device)) % len(self.recent)
-        self.recent[rows] = codes
-        self.seen += len(codes)
+        remember(self.recent, self.seen, self.keys(contexts).long())
 
     def index(self) -> CodeIndex:
         """An empty index for this quantizer's codes."""
@@ -97,12 +95,7 @@ class FiniteScalarQuantizer(nn.Module):
     def metrics(self) -> Mapping[str, float]:
         """Over the recent contexts of training: the share of levels in use, and the perplexity of the codes (the
         number of equally often used levels that would be as varied), each the mean over the D numbers."""
-        codes = self.recent[: min(int(self.seen), len(self.recent))]  # [n, D]
-        if not len(codes):
-            return {"code_usage": 0.0, "code_perplexity": 0.0}
-        shares = F.one_hot(codes, self.config.levels).double().mean(dim=0)  # [D, L]
-        entropy = torch.special.entr(shares).sum(dim=1)  # [D]
-        return {"code_usage": float((shares > 0).double().mean()), "code_perplexity": float(entropy.exp().mean())}
+        return code_figures(self.recent, self.seen, self.config.levels)
 
     def _projected(self, contexts: Tensor) -> Tensor:
         """W sqrt(d) c/||c|| + b: [n, d] -> [n, D]. The scale of a context does not matter."""

@@ -5,16 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from cbr_keys.checks import finite
-from cbr_keys.cosine import cosine
-from cbr_keys.fixed import FixedQuantizer
+from cbr_keys.fixed import ContinuousKeys
 from cbr_lsh.config import HashedContextConfig
 from cbr_lsh.index import HashIndex
 from cbrcore.interfaces import Build
 from cbrcore.rng import Streams
 
 
-class HashedContext(FixedQuantizer):
+class HashedContext(ContinuousKeys):
     """key(c) = c, and sim(c, c') = max(0, cos(c, c')), but the memory looks only at keys that share a bucket.
 
     The hyperplanes are not trained; they are a buffer, so a checkpoint holds them.
@@ -36,18 +34,6 @@ class HashedContext(FixedQuantizer):
 
     def __repr__(self) -> str:
         return f"HashedContext(tables={self.config.tables}, bits={self.config.bits})"
-
-    def keys(self, contexts: Tensor) -> Tensor:
-        """The contexts [n, d] as constants."""
-        return finite(contexts).detach().float()
-
-    def similarity(self, contexts: Tensor, keys: Tensor) -> Tensor:
-        """[n]: max(0, cos) of context i [n, d] and stored key i [n, d], a constant."""
-        return cosine(finite(contexts), keys)
-
-    def pair_similarity(self, left: Tensor, right: Tensor) -> Tensor:
-        """[n]: max(0, cos) of contexts left_i and right_i [n, d]; gradients reach both."""
-        return cosine(finite(left), finite(right))
 
     def index(self) -> HashIndex:
         """An empty index with this quantizer's hyperplanes."""

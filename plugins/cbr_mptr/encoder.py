@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +10,8 @@ from torch import Tensor, nn
 
 from cbr_mptr.config import MultiParagraphConfig
 from cbr_mptr.paragraphs import Passage, choose, passage_of
+from cbr_nn.feedforward import FeedForward
+from cbr_nn.names import mean_of_names
 from cbrcore import Build, CbrError, Observation
 from cbrcore.interfaces import TextEncoder
 from cbrcore.types import EntityTuple
@@ -37,7 +38,7 @@ class MultiParagraphEncoder(nn.Module):
         self.device = build.device
         self._texts: TextEncoder = build.text_encoder
         self.dim = config.dim or self._texts.dim
-        self.ffn = feed_forward((config.history + 2) * self._texts.dim, self.dim)
+        self.ffn = FeedForward((config.history + 2) * self._texts.dim, self.dim)
         self.to(build.device)
 
     def extra_repr(self) -> str:
@@ -69,23 +70,4 @@ class MultiParagraphEncoder(nn.Module):
     def _name(self, pairs: Sequence[tuple[Passage, EntityTuple]]) -> Tensor:
         """[n, w]: the mean encoding of the names of V_a, zeros if there are none."""
         groups = [sorted(set(entities)) for _, entities in pairs]
-        row = {name: number for number, name in enumerate(dict.fromkeys(name for of in groups for name in of))}
-        table = self._texts.encode(list(row))  # [distinct names, w]
-        rows = [row[name] for of in groups for name in of]
-        starts = list(accumulate(map(len, groups[:-1]), initial=0))
-        return F.embedding_bag(_indices(rows, table), table, _indices(starts, table), mode="mean")
-
-
-def feed_forward(inputs: int, dim: int) -> nn.Sequential:
-    """A 2-layer feed-forward network with ReLU [n, inputs] -> [n, dim], started as two orthogonal maps (the first
-    scaled by sqrt(2), because the ReLU halves the squared length)."""
-    first, second = nn.Linear(inputs, dim), nn.Linear(dim, dim)
-    nn.init.orthogonal_(first.weight, 2**0.5)
-    nn.init.orthogonal_(second.weight)
-    nn.init.zeros_(first.bias)
-    nn.init.zeros_(second.bias)
-    return nn.Sequential(first, nn.ReLU(), second)
-
-
-def _indices(values: Sequence[int], like: Tensor) -> Tensor:
-    return torch.tensor(values, dtype=torch.long, device=like.device)
+        return mean_of_names(self._texts, groups)

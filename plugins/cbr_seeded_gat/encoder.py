@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from cbr_nn.feedforward import FeedForward
 from cbr_seeded_gat.config import SeededGatConfig
 from cbr_seeded_gat.groups import Pair
-from cbr_seeded_gat.layer import FeedForward, SeededAttention
+from cbr_seeded_gat.layer import SeededAttention
 from cbr_seeded_gat.plan import make_plan
 from cbrcore.errors import CbrError
 from cbrcore.interfaces import Build, TextEncoder
@@ -42,7 +43,7 @@ class SeededGat(nn.Module):
         relation_dim = self._names.dim if config.relations else 0
         self.layers = nn.ModuleList(SeededAttention(self.dim, relation_dim, config) for _ in range(config.layers))
         self.seed = nn.Linear(self.dim, self.dim)
-        self.out = FeedForward(self.dim)
+        self.out = FeedForward(self.dim, self.dim)
         nn.init.orthogonal_(self.seed.weight)
         nn.init.zeros_(self.seed.bias)
         self.to(build.device)

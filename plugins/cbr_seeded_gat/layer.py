@@ -7,24 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.utils import softmax
 
+from cbr_nn.feedforward import FeedForward
 from cbr_seeded_gat.config import SeededGatConfig
 from cbr_seeded_gat.plan import LayerPlan
-
-
-class FeedForward(nn.Sequential):
-    """FFN: "a 2-layer feed-forward network with ReLU non-linearity" [P §4.1], [n, d] -> [n, d].
-
-    It starts as two orthogonal maps, so that what differs before it differs after it too; the first is
-    scaled by sqrt(2) because the ReLU halves the squared length.
-    """
-
-    def __init__(self, dim: int) -> None:
-        first, second = nn.Linear(dim, dim), nn.Linear(dim, dim)
-        super().__init__(first, nn.ReLU(), second)
-        nn.init.orthogonal_(first.weight, 2**0.5)
-        nn.init.orthogonal_(second.weight)
-        nn.init.zeros_(first.bias)
-        nn.init.zeros_(second.bias)
 
 
 class SeededAttention(nn.Module):
@@ -49,7 +34,7 @@ class SeededAttention(nn.Module):
         self.attend_own = nn.Parameter(torch.empty(config.heads, self.head_dim))  # a, its half for h_v
         self.attend_other = nn.Parameter(torch.empty(config.heads, self.head_dim))  # a, its half for h_u
         self.relation = nn.Linear(relation_dim, dim, bias=False) if relation_dim else None
-        self.ffn = FeedForward(dim)
+        self.ffn = FeedForward(dim, dim)
         nn.init.orthogonal_(self.value.weight)
         nn.init.xavier_uniform_(self.attend_own)
         nn.init.xavier_uniform_(self.attend_other)

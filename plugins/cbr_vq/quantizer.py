@@ -8,10 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cbr_keys.checks import finite
 from cbr_keys.codes import CodeIndex
+from cbr_keys.figures import code_figures, remember
 from cbr_vq.config import VectorQuantizerConfig
 from cbr_vq.kmeans import kmeans, squared_distances
-from cbrcore.errors import CbrError, RunFailed
+from cbrcore.errors import CbrError
 from cbrcore.interfaces import Build
 
 
@@ -99,7 +101,7 @@ class VectorQuantizer(nn.Module):
         if not len(contexts):
             return
         codes = self.keys(contexts).long()  # [n, D]
-        self._remember(codes)
+        remember(self.recent, self.seen, codes)
         used = F.one_hot(codes, self.config.codes).any(dim=0)  # [D, K]
         self.idle.copy_(torch.where(used, 0, self.idle + 1))
         if self.config.revive_after:
@@ -112,20 +114,11 @@ class VectorQuantizer(nn.Module):
     def metrics(self) -> Mapping[str, float]:
         """Over the recent contexts of training: the share of entries in use, and the perplexity of the codes (the
         number of equally often used entries that would be as varied), each the mean over the D codebooks."""
-        codes = self.recent[: min(int(self.seen), len(self.recent))]  # [n, D]
-        if not len(codes):
-            return {"code_usage": 0.0, "code_perplexity": 0.0}
-        shares = F.one_hot(codes, self.config.codes).double().mean(dim=0)  # [D, K]
-        entropy = torch.special.entr(shares).sum(dim=1)  # [D]
-        return {"code_usage": float((shares > 0).double().mean()), "code_perplexity": float(entropy.exp().mean())}
+        return code_figures(self.recent, self.seen, self.config.codes)
 
     def _parts(self, contexts: Tensor) -> Tensor:
         """[n, d] -> [n, D, w], each part of length sqrt(w)."""
-        if not torch.isfinite(contexts).all():
-            raise RunFailed(
-                "a context holds values that are not finite", hint="lower the retriever's learning rate"
-            )
-        parts = contexts.view(len(contexts), self.config.parts, self.width)
+        parts = finite(contexts).view(len(contexts), self.config.parts, self.width)
         scaled: Tensor = F.normalize(parts, dim=-1) * self.width**0.5
         return scaled
 
@@ -143,13 +136,6 @@ class VectorQuantizer(nn.Module):
     def _chosen(self, codes: Tensor) -> Tensor:
         """The entries k_z^j of codes [n, D]: [n, D, w]."""
         return self.entries[torch.arange(len(self.entries), device=codes.device), codes]
-
-    def _remember(self, codes: Tensor) -> None:
-        """Write codes [n, D] into the ring of recent ones."""
-        codes = codes[-len(self.recent) :]
-        rows = (int(self.seen) + torch.arange(len(codes), device=codes.device)) % len(self.recent)
-        self.recent[rows] = codes
-        self.seen += len(codes)
 
     def _revive(self, parts: Tensor) -> None:
         """Move dead entries onto samples of parts [n, D, w] that are badly represented.

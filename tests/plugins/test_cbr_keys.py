@@ -136,15 +136,15 @@ def test_cosine_index_is_the_formula(queries, batches, width, random):
     torch.testing.assert_close(index.similarities(asked).double(), expected, atol=2e-7, rtol=0)
 
 
-def slow_shares(queries: Tensor, keys: Tensor) -> list[list[float]]:
+def slow_similarities(queries: Tensor, keys: Tensor) -> list[list[float]]:
     return [
         [sum(a == b for a, b in zip(q, k, strict=True)) / len(q) for k in keys.tolist()] for q in queries.tolist()
     ]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 9), st.lists(st.integers(0, 80), min_size=1, max_size=4), st.integers(1, 6), st.randoms())
-def test_code_index_counts_equal_codes(queries, batches, parts, random):
+def test_index_equals_counting_by_hand(queries, batches, parts, random):
     draws = generator(random.randrange(1000))
 
     def codes(count: int) -> Tensor:
@@ -159,13 +159,27 @@ def test_code_index_counts_equal_codes(queries, batches, parts, random):
     index.keep(rows)
     asked = codes(queries)
     assert torch.equal(index.keys(), stored[rows])
-    expected = torch.tensor(slow_shares(asked, stored[rows])).view(queries, len(rows))
-    torch.testing.assert_close(index.similarities(asked), expected)
+    found = index.similarities(asked)
+    assert found.dtype == torch.float32
+    expected = torch.tensor(slow_similarities(asked, stored[rows])).view(queries, len(rows))
+    torch.testing.assert_close(found, expected)
 
 
-def test_more_codes_than_are_compared_at_a_time():
-    keys = torch.randint(4, (40_000, 4), generator=generator()).to(torch.uint8)
-    index = CodeIndex(4, "cpu")
+@pytest.mark.parametrize(("count", "parts"), [(40_000, 4), (50, 300), (3000, 32)])
+def test_many_keys_and_many_parts(count, parts):
+    """More keys than are compared at a time; more equal codes than a byte counts."""
+    keys = torch.randint(4, (count, parts), generator=generator()).to(torch.uint8)
+    index = CodeIndex(parts, "cpu")
     index.add(keys)
-    found = index.similarities(keys[::9000])
-    assert torch.equal(found, torch.stack([(query == keys).float().sum(dim=-1) / 4 for query in keys[::9000]]))
+    queries = keys[:: count // 5]
+    found = index.similarities(queries)
+    expected = torch.stack([(query == keys).float().sum(dim=-1) / parts for query in queries])
+    assert torch.equal(found, expected)
+    assert torch.equal(found.amax(dim=1), torch.ones(len(queries)))
+
+
+def test_the_keys_of_an_index_are_a_copy():
+    index = CodeIndex(2, "cpu")
+    index.add(torch.tensor([[1, 2]], dtype=torch.uint8))
+    index.keys().zero_()
+    assert index.keys().tolist() == [[1, 2]]

@@ -17,10 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from cbr_nn.feedforward import FeedForward
 from cbr_seeded_gat.adjacency import adjacency
 from cbr_seeded_gat.config import SeededGatConfig
 from cbr_seeded_gat.encoder import SeededGat
-from cbr_seeded_gat.layer import FeedForward, SeededAttention
+from cbr_seeded_gat.layer import SeededAttention
 from cbr_seeded_gat.plan import make_plan
 from cbr_text_encoders.config import UntrainedConfig
 from cbr_text_encoders.untrained import UntrainedEncoder
@@ -174,7 +175,7 @@ def test_isolated_node_gets_no_message() -> None:
 
 
 def test_ffn_by_hand() -> None:
-    ffn = FeedForward(1)
+    ffn = FeedForward(1, 1)
     with torch.no_grad():
         for parameter, value in zip(ffn.parameters(), (2.0, -1.0, 3.0, 0.5), strict=True):
             parameter.fill_(value)

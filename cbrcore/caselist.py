@@ -86,14 +86,17 @@ class Shown:
     neighbours: tuple[tuple[float, CaseRow], ...]
 
 
-def list_cases(run: Path) -> Listed:
+def list_cases(run: Path, memory: str = MEMORY) -> Listed:
     """The cases of a run's latest checkpoint. Neither games nor models are needed.
 
+    Args:
+        memory: `FAILURES` for the cases that failed when they were reused.
+
     Raises:
-        RunFolderError: the run has no checkpoint or no case memory.
+        RunFolderError: the run has no checkpoint or no such memory.
     """
-    checkpoint = checkpoint_with_cases(run)
-    stored = read_cases(checkpoint / MEMORY)
+    checkpoint = checkpoint_with_cases(run, memory)
+    stored = read_cases(checkpoint / memory)
     env_steps = int(read_json(checkpoint / STATE_FILE)["progress"]["env_steps"])
     return Listed(tuple(CaseRow.of(case, env_steps) for case in stored.cases), stored)
 
@@ -144,25 +147,27 @@ def shown(value: object) -> str:
     return f"{value:.2f}".removesuffix(".00") if isinstance(value, float) else str(value)
 
 
-def show_case(run: Path, number: int, plugins: PluginReport, *, neighbours: int = 5) -> Shown:
-    """A case with the cases whose keys the run's own index finds most similar.
+def show_case(
+    run: Path, number: int, plugins: PluginReport, *, memory: str = MEMORY, neighbours: int = 5
+) -> Shown:
+    """A case with the cases of its memory whose keys the run's own index finds most similar.
 
     Raises:
-        RunFolderError: the run has no checkpoint or no case memory.
+        RunFolderError: the run has no checkpoint or no such memory.
         CbrError: there is no case of this number, or a part of the run cannot be built here.
     """
-    checkpoint_with_cases(run)
+    checkpoint_with_cases(run, memory)
     with trained(run, plugins) as opened:
         retriever = opened.parts.reasoner.retriever
         assert retriever is not None  # it has a case memory
-        memory, now = retriever.memory, opened.progress.env_steps
-        case = next((case for case in memory.cases if case.id == number), None)
+        kept, now = retriever.memories()[memory], opened.progress.env_steps
+        case = next((case for case in kept.cases if case.id == number), None)
         if case is None:
             raise CbrError(f"{run} has no case {number}", hint=f"see which there are: cbr cases list {run}")
         return Shown(
             CaseRow.of(case, now),
-            tuple(situation_lines(memory.situations.get(case.id), case.seeds)),
-            tuple((similarity, CaseRow.of(o, now)) for similarity, o in nearest(memory, case)[:neighbours]),
+            tuple(situation_lines(kept.situations.get(case.id), case.seeds)),
+            tuple((similarity, CaseRow.of(o, now)) for similarity, o in nearest(kept, case)[:neighbours]),
         )
 
 

@@ -16,6 +16,7 @@ from cbrcore.trained import newest_checkpoint
 from cbrcore.training.checkpoint import load_checkpoint, restore_agent, rewrite_memories
 
 MEMORY = "memory"
+FAILURES = "failures"
 MADE_BY = ("context_encoder:", "quantizer:")
 """The tensors of a checkpoint that make keys."""
 
@@ -69,9 +70,13 @@ def import_cases(run: Path, source: Path, plugins: PluginReport) -> tuple[int, i
         folder.close()
 
 
-def checkpoint_with_cases(run: Path) -> Path:
-    """The latest checkpoint of a run; RunFolderError if the run has none, or no case memory."""
+def checkpoint_with_cases(run: Path, memory: str = MEMORY) -> Path:
+    """The latest checkpoint of a run; RunFolderError if the run has none, or no such memory."""
     checkpoint = newest_checkpoint(run)
     if not (checkpoint / MEMORY).is_dir():
         raise RunFolderError(f"{run} has no case memory", hint="its recipe has none: add the four CBR parts")
+    if not (checkpoint / memory).is_dir():
+        raise RunFolderError(
+            f"{run} keeps no cases that failed", hint="its recipe would have `memory: {outcome: both}`"
+        )
     return checkpoint

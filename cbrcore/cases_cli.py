@@ -38,6 +38,9 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")
 Plugins = Annotated[
     list[Path] | None, typer.Option("--plugin", metavar="FILE", help="Load a plugin from a .py file.")
 ]
+Failures = Annotated[
+    bool, typer.Option("--failures", help="The cases that failed when they were reused (memory.outcome: both).")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 LISTED = ("id", "command", "game", "episode", "step", "reward", "rewarded", "reused", "success", "age")
@@ -57,18 +60,20 @@ def list_(
         typer.Option(help="The highest first (default: as retained)"),
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many.")] = None,
+    failures: Failures = False,
     as_json: AsJson = False,
 ) -> None:
     """List the cases of a run's latest checkpoint: what they do, where they come from, how they fared."""
     from cbrcore.caselist import list_cases, select
 
-    rows = list_cases(run).rows
+    rows = list_cases(run, _memory(failures=failures)).rows
     found = select(rows, search=search, template=template, game=game, sort=sort)[:limit]
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in found], indent=2, ensure_ascii=False))
         return
     _table(found)
-    typer.echo(f"{len(found)} of {len(rows)} cases. More about one: cbr cases show {run} ID", err=True)
+    more = f"cbr cases show {run} ID{' --failures' if failures else ''}"
+    typer.echo(f"{len(found)} of {len(rows)} cases. More about one: {more}", err=True)
 
 
 @cases_app.command()
@@ -76,6 +81,7 @@ def show(
     run: Run,
     number: Annotated[int, typer.Argument(metavar="ID", help="The number of a case.")],
     *,
+    failures: Failures = False,
     as_json: AsJson = False,
     plugin: Plugins = None,
 ) -> None:
@@ -83,7 +89,7 @@ def show(
     from cbrcore.caselist import show_case, shown
     from cbrcore.plugins import load_plugins
 
-    found = show_case(run, number, load_plugins(files=plugin or ()))
+    found = show_case(run, number, load_plugins(files=plugin or ()), memory=_memory(failures=failures))
     if as_json:
         typer.echo(json.dumps(asdict(found), indent=2, ensure_ascii=False))
         return
@@ -129,6 +135,12 @@ def import_(
 
     new, total = import_cases(run, source, load_plugins(files=plugin or ()))
     typer.echo(f"{new} new cases; {run} has {total} now")
+
+
+def _memory(*, failures: bool) -> str:
+    from cbrcore.cases import FAILURES, MEMORY
+
+    return FAILURES if failures else MEMORY
 
 
 def _table(rows: list[CaseRow]) -> None:

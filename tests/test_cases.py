@@ -278,6 +278,33 @@ def test_names_in_the_page_are_text():
     assert seen.tags.count("script") == 1
 
 
+@pytest.fixture(scope="module")
+def with_failures(here, tmp_path_factory):
+    """A run that keeps what failed; at a low tau much is reused."""
+    folder = tmp_path_factory.mktemp("failures") / "run"
+    sets = {"evaluation.splits": "[]", "run.episodes": 4, "memory.outcome": "both", "memory.threshold": 0.1}
+    words = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
+    done = here("run", SMOKE, *words, "--out", folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_cases_that_failed_are_listed_and_shown_on_request(look, with_failures):
+    failed = json.loads(look(with_failures, "--failures", "--json"))
+    assert failed
+    assert all(row["rewarded"] == 0 and row["reward"] <= 0 for row in failed)
+    rewarded = json.loads(look(with_failures, "--json"))
+    assert all(row["rewarded"] > 0 or row["reward"] == 0 for row in rewarded)
+    one = json.loads(look("show", with_failures, failed[0]["id"], "--failures", "--json"))
+    assert one["row"] == failed[0]
+    assert {row["id"] for _, row in one["neighbours"]} < {row["id"] for row in failed}
+
+
+def test_a_run_that_keeps_no_failures_says_how_to_keep_them(here, trained):
+    done = here("cases", trained, "--failures")
+    assert (done.returncode, "outcome: both" in done.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("command", [["list"], ["show", 0], ["html", "out.html"], []])
 def test_looking_at_what_is_no_run_says_so(here, command):
     done = here("cases", *command[:1], "nowhere", *command[1:])

@@ -173,7 +173,7 @@ def test_the_settings_that_the_paper_gives_for_its_variants():
     on_jericho = run("memory_access.yaml", "bike_cbr_continuous-game=karn-seed=0")
     assert (on_jericho.memory.capacity, on_jericho.memory.eviction) == (5000, "oldest")
     assert run("ablation.yaml", "bike_cbr_continuous-level=easy-seed=0").memory.capacity is None
-    assert run("memory_growth.yaml", "bike_cbr-level=easy-seed=0").retain_policy.settings.k == 2
+    assert run("memory_growth.yaml", "bike_cbr-seed=0").retain_policy.settings.k == 2
     assert run("retain.yaml", "bike_cbr_td_error-game=karn-seed=0").retain_policy.settings.k == 3
     assert run("retain.yaml", "bike_cbr-game=karn-seed=0").retain_policy.settings.k == 3
     assert run("twc.yaml", "bike_cbr-level=easy-seed=0").retain_policy.settings.k == 1

@@ -8,6 +8,8 @@ from pydantic import Field
 
 from cbrcore.config import ComponentConfig
 
+LEVELS = ("easy", "medium", "hard")
+
 
 class TwcConfig(ComponentConfig):
     """TextWorld Commonsense [P §6.1]: tidy up a house within 50 steps."""
@@ -18,8 +20,8 @@ class TwcConfig(ComponentConfig):
     games_dir: str | None = None
     """The folder that holds easy/, medium/ and hard/, relative to the recipe; `~` and `$VARIABLE` are expanded.
     Left out: the folder twc/ in the folder that the environment variable CBR_GAMES names."""
-    level: Literal["easy", "medium", "hard"] = "easy"
-    """Difficulty; one agent is trained per level."""
+    level: Literal["easy", "medium", "hard", "all"] = "easy"
+    """Difficulty. The paper trains one agent per level, and for its Fig. 5 one on the games of `all` of them."""
     max_steps: Annotated[int, Field(ge=1)] = 50
     """Commands per episode [P App. J]; then the episode is truncated."""
     graph: Literal["evolve", "full"] = "evolve"
@@ -33,3 +35,8 @@ class TwcConfig(ComponentConfig):
     verify: Literal["never", "first", "always"] = "first"
     """Commands are answered without running the game, about a hundred times faster. That the game gives the same
     answers is checked in the `first` episode of each game, `always` (slow; for new games) or `never`."""
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels whose games are played."""
+        return LEVELS if self.level == "all" else (self.level,)

@@ -20,7 +20,7 @@ from cbrcore.types import Action, Observation, StepResult
 
 
 class TwcEnvironment:
-    """TextWorld Commonsense games of one level.
+    """TextWorld Commonsense games of one level, or of all.
 
     Splits: "train"; "in", whose objects come from the same pool as the training objects; "out", whose objects
     are new. Attributes:
@@ -131,18 +131,22 @@ class TwcEnvironment:
                 )
 
     def _published(self, split: str) -> list[GameFiles]:
-        return find_games(
-            benchmark_folder(self.config, self.build.recipe_dir) / self.config.level / FOLDERS[split]
-        )
+        folder = benchmark_folder(self.config, self.build.recipe_dir)
+        games = [game for level in self.config.levels for game in find_games(folder / level / FOLDERS[split])]
+        return sorted(games, key=lambda game: game.name)
 
     @cached_property
     def _generated(self) -> dict[str, list[GameFiles]]:
         from cbr_twc.generate import generated_games
 
         config = self.config
-        games = generated_games(config.level, config.games_per_split, config.generation_seed, self.build.cache_dir)
+        sets = [
+            generated_games(level, config.games_per_split, config.generation_seed, self.build.cache_dir)
+            for level in config.levels
+        ]
         return {
-            split: [GameFiles(path.with_suffix(".json"), path) for path in paths] for split, paths in games.items()
+            split: [GameFiles(path.with_suffix(".json"), path) for games in sets for path in games[split]]
+            for split in FOLDERS
         }
 
     def _find(self, game: str) -> GameFiles:
@@ -153,4 +157,4 @@ class TwcEnvironment:
                 if files.name == game:
                     return files
                 names.append(files.name)
-        raise GameError(f"no {self.config.level} TWC game is called {game!r}. {suggest(game, names)}")
+        raise GameError(f"no TWC game (level: {self.config.level}) is called {game!r}. {suggest(game, names)}")

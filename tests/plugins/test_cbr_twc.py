@@ -62,6 +62,25 @@ class TestConformance(EnvironmentSuite):
         return Build(cache_dir=cache_dir)
 
 
+def test_all_levels_together_are_the_games_of_each(games_dir):
+    together = published(games_dir, "all")
+    for split in together.splits():
+        alone = [game for level in LEVELS for game in published(games_dir, level).games(split)]
+        assert list(together.games(split)) == sorted(alone)
+        assert len(alone) == 15
+    hard = published(games_dir, "hard").games("train")[0]
+    assert together.reset(hard, 0) == published(games_dir, "hard").reset(hard, 0)
+
+
+def test_generated_games_of_all_levels_together(build):
+    def games(level: str) -> tuple[str, ...]:
+        config = TwcConfig(source="generate", level=level, games_per_split=1)
+        return TwcEnvironment(config, build).games("train")
+
+    assert sorted(games("all")) == sorted(game for level in LEVELS for game in games(level))
+    assert len(set(games("all"))) == 3
+
+
 # As TextWorld plays
 
 

@@ -108,7 +108,7 @@ def run(
     seed: Annotated[int | None, typer.Option(help="The run's seed; overrides the recipe.")] = None,
     device: Device = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The run's folder [default: a new one in runs/]")
+        Path | None, typer.Option(metavar="DIR", help="The run's folder (default: a new one in runs/)")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the --out folder.")] = False,
     resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Continue the run in this folder.")] = None,
@@ -141,7 +141,7 @@ def pretrain(
     seed: Annotated[int | None, typer.Option(help="The seed; overrides the recipe.")] = None,
     device: Device = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where it goes [default: a new folder in runs/]")
+        Path | None, typer.Option(metavar="DIR", help="Where it goes (default: a new folder in runs/)")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in the --out folder.")] = False,
     plugin: PluginFiles = None,
@@ -170,7 +170,7 @@ def sweep(
     set_: Sets = None,
     seed: Annotated[int | None, typer.Option(help="The seed of all runs; overrides the recipe.")] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The sweep's folder [default: runs/<name of the recipe>]")
+        Path | None, typer.Option(metavar="DIR", help="The sweep's folder (default: runs/<name of the recipe>)")
     ] = None,
     launcher: Annotated[
         str,
@@ -180,7 +180,7 @@ def sweep(
         ),
     ] = DEFAULT_LAUNCHER,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="So many runs at the same time [default: as there is room for]")
+        int | None, typer.Option(min=1, help="So many runs at the same time (default: as there is room for)")
     ] = None,
     only: Annotated[
         str | None, typer.Option(metavar="PATTERN", help="Only runs whose id fits, as in '*seed=0'.")
@@ -209,7 +209,7 @@ def evaluate(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
     *,
     split: Annotated[
-        list[str] | None, typer.Option(help="A split to play; may be repeated [default: all]")
+        list[str] | None, typer.Option(help="A split to play; may be repeated (default: all)")
     ] = None,
     device: Device = None,
     plugin: PluginFiles = None,
@@ -229,11 +229,11 @@ def report(
     *,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.html", help="The page [default: report.html, in the folder if there is one]"),
+        typer.Option(metavar="FILE.html", help="The page (default: report.html, in the folder if there is one)"),
     ] = None,
     paper: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The paper's numbers [default: recipes/tables/paper.yaml, if here]"),
+        typer.Option(metavar="FILE", help="The paper's numbers (default: recipes/tables/paper.yaml, if here)"),
     ] = None,
     plugin: PluginFiles = None,
 ) -> None:

@@ -9,12 +9,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import click
 import pytest
+import typer
 from plugin_fixtures import Site, run_cbr
+from rich.text import Text
 from typer.testing import CliRunner
 
 from cbrcore import __version__, cli
@@ -84,6 +87,23 @@ def cbr(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         return CompletedProcess(arguments, int(str(end.value.code)), said.out, said.err)
 
     return call
+
+
+# Help
+
+
+def commands(group: click.Group) -> Iterator[click.Command]:
+    for command in group.commands.values():
+        yield from commands(command) if isinstance(command, click.Group) else [command]
+
+
+def test_no_help_is_taken_for_markup():
+    """`[default: ...]` in a help text would be a style for rich, and vanish."""
+    tree = typer.main.get_command(cli.app)
+    options = [each for command in commands(tree) for each in command.params if getattr(each, "help", None)]
+    assert len(options) > 50
+    for each in options:
+        assert Text.from_markup(each.help).plain == each.help, f"{each.opts}: {each.help}"
 
 
 # Light

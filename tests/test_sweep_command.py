@@ -132,6 +132,31 @@ def test_another_launcher_gives_the_same_bytes(cbr, recipe, whole, tmp_path, lau
     same(tmp_path / "sweep", whole, IDS[8])
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("launcher", ["local", "{use: cbr_launchers/ray, cpus: 1}"])
+def test_all_runs_have_the_same_bytes_one_at_a_time_and_on_a_cluster(cbr, recipe, whole, tmp_path, launcher):
+    made = cbr("sweep", recipe, "--out", tmp_path / "sweep", "--launcher", launcher, "--jobs", 1)
+    assert made.returncode == 0, made.stderr
+    same(tmp_path / "sweep", whole)
+
+
+@pytest.mark.long
+def test_a_sweep_killed_half_way_is_finished_with_the_same_bytes(cbr, recipe, whole, tmp_path, cache_dir):
+    folder = tmp_path / "sweep"
+    process = sweep(recipe, folder, cache_dir, "--jobs", "2")
+    wait_for(lambda: len(list(folder.glob("*/results.json"))) >= len(IDS) // 2, seconds=300)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_for(lambda: not any(user_of(folder / run_id) for run_id in IDS))
+    before = {path: path.stat().st_mtime_ns for path in folder.glob("*/results.json")}
+    assert len(before) < len(IDS)
+    again = cbr("sweep", recipe, "--out", folder, "--jobs", 2)
+    assert again.returncode == 0, again.stderr
+    same(folder, whole)
+    assert [begins(folder, run_id) for run_id in IDS] == [1] * len(IDS)
+    assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
 def test_repeating_it_does_nothing(cbr, recipe, done):
     before = {path: path.stat().st_mtime_ns for path in done.glob("*/*") if path.parent.name != "jobs"}
     again = cbr("sweep", recipe, "--out", done)

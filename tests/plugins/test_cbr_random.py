@@ -7,6 +7,12 @@ import torch
 from cbr_random.agent import RandomAgent
 from cbrcore import Action, Build, NoSettings, Observation, StateGraph
 from cbrcore.interfaces import AgentInput
+from cbrcore.testing import AgentSuite
+
+
+class TestContract(AgentSuite):
+    def make(self, build: Build) -> RandomAgent:
+        return RandomAgent(NoSettings(), build)
 
 
 def test_every_action_is_equally_likely_and_worth_nothing():

@@ -14,6 +14,7 @@ from cbr_text_encoders.config import UntrainedConfig
 from cbr_text_encoders.untrained import UntrainedEncoder
 from cbrcore import Build, CbrError
 from cbrcore.interfaces import AgentInput
+from cbrcore.testing import AgentSuite
 from cbrcore.types import Action, Observation, StateGraph
 
 TEXTS = ("You pick up the red cap. A hat rack is here!\nYou carry nothing.", "Taken.", "")
@@ -37,6 +38,16 @@ def inputs(a: TextAgent) -> list[AgentInput]:
         AgentInput(seen(text, COMMANDS[: i + 1]), torch.randn(16, generator=generator))
         for i, text in enumerate(TEXTS)
     ]
+
+
+class TestBySentences(AgentSuite):
+    def make(self, build: Build) -> TextAgent:
+        return TextAgent(TextConfig(hidden=8, unit="sentence"), build)
+
+
+class TestWholeObservations(AgentSuite):
+    def make(self, build: Build) -> TextAgent:
+        return TextAgent(TextConfig(hidden=8, unit="observation"), build)
 
 
 def test_words_keep_their_order_and_sentences_their_words():

@@ -1,0 +1,59 @@
+"""Every part that ships passes the conformance suite of its kind, the same that plugin authors subclass."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cbrcore import testing
+from cbrcore.plugins import load_plugins
+from cbrcore.registry import KINDS
+
+SUITES = {
+    "environment": testing.EnvironmentSuite,
+    "context_encoder": testing.ContextEncoderSuite,
+    "quantizer": testing.QuantizerSuite,
+    "retain_policy": testing.RetainPolicySuite,
+    "agent": testing.AgentSuite,
+    "text_encoder": testing.TextEncoderSuite,
+    "launcher": testing.LauncherSuite,
+}
+HERE = Path(__file__).parent
+TREES = [ast.parse(path.read_text()) for path in sorted(HERE.glob("plugins/*.py"))]
+SHIPPED = {folder.name for folder in (HERE.parent / "plugins").iterdir()}
+COMPONENTS = [component for component in load_plugins().registry if component.plugin in SHIPPED]
+
+
+def names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def bases(node: ast.ClassDef) -> set[str]:
+    """The names of all its bases, through the classes of the other files too."""
+    direct = {base.id for base in node.bases if isinstance(base, ast.Name)}
+    classes = [each for tree in TREES for each in tree.body if isinstance(each, ast.ClassDef)]
+    return direct.union(*(bases(each) for each in classes if each.name in direct and each is not node))
+
+
+def classes_of(suite: str) -> Iterator[set[str]]:
+    """Of each test class of the suite: the names that it uses, itself or in the functions that it calls."""
+    for tree in TREES:
+        functions = {each.name: names(each) for each in tree.body if isinstance(each, ast.FunctionDef)}
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and node.name.startswith("Test") and suite in bases(node):
+                yield names(node).union(*(functions.get(name, set()) for name in names(node)))
+
+
+def test_there_is_a_suite_for_every_kind_of_part():
+    assert set(SUITES) == set(KINDS)
+
+
+@pytest.mark.parametrize("component", COMPONENTS, ids=lambda component: component.qualified)
+def test_a_part_is_put_through_the_suite_of_its_kind(component):
+    made = component.factory.partition(":")[2]
+    assert any(made in used for used in classes_of(SUITES[component.kind].__name__)), (
+        f"no class in tests/plugins subclasses {SUITES[component.kind].__name__} and makes {made}"
+    )

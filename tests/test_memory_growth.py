@@ -14,30 +14,26 @@ from cbrcore.records import METRICS_FILE
 from cbrcore.sweep import expand
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "tables" / "memory_growth.yaml"
-PASSES = 40
+PASSES = 8
 SMALL = ["evaluation.splits=[]", f"run.episodes={PASSES}", "training.pretrain={episodes: 6, epochs: 4}",
          "agent={use: cbr_random/random}"]  # fmt: skip
 
 
 @pytest.mark.learning
 def test_continuous_keys_fill_the_memory_and_codes_do_not(games_dir, cache_dir, tmp_path, monkeypatch):
-    """The recipe of the figure on level easy with a small budget, and a random policy where no case fits."""
+    """The recipe of the figure with a small budget, and a random policy where no case fits."""
     monkeypatch.setenv("CBR_GAMES", str(games_dir))
     monkeypatch.setenv("CBR_CACHE", str(cache_dir))
     registry = load_plugins().registry
-    runs = expand(load_recipe(RECIPE, overrides=SMALL, registry=registry))
     sizes, rewards = {}, {}
-    for run in [run for run in runs if run.choices["environment.level"] == "easy"]:
+    for run in expand(load_recipe(RECIPE, overrides=SMALL, registry=registry)):
         variant = run.choices["variants"]
-        recipe = load_recipe(RECIPE, overrides=[*SMALL, *run.overrides], registry=registry)
-        train(recipe, tmp_path / variant)
+        train(load_recipe(RECIPE, overrides=[*SMALL, *run.overrides], registry=registry), tmp_path / variant)
         rows = [json.loads(line) for line in (tmp_path / variant / METRICS_FILE).read_text().splitlines()]
         sizes[variant] = [row["memory_size"] for row in rows]
         rewards[variant] = sum(row["score"] for row in rows)
     continuous, codes = sizes["bike_cbr_continuous"], sizes["bike_cbr"]
-    assert (
-        continuous[-1] >= 0.8 * rewards["bike_cbr_continuous"]
-    )  # two actions per reward, some of them stored before
-    assert codes[-1] <= 0.6 * continuous[-1]
-    late = len(codes) // 2
-    assert continuous[-1] - continuous[late] > 1.5 * (codes[-1] - codes[late])
+    assert continuous[-1] > 1.5 * rewards["bike_cbr_continuous"]  # k = 2 actions a reward, hardly one of them known
+    assert codes[-1] < 0.4 * continuous[-1]
+    half = len(codes) // 2
+    assert codes[-1] - codes[half] < 0.4 * (continuous[-1] - continuous[half])  # and no catching up

@@ -7,6 +7,9 @@ streams is plain data, so that a checkpoint can hold it.
 from __future__ import annotations
 
 import hashlib
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +22,17 @@ def derive_seed(seed: int, name: str) -> int:
     """A 63-bit seed for the stream `name`, the same on every machine."""
     digest = hashlib.sha256(f"{seed}:{name}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
+
+
+@contextmanager
+def undisturbed_randomness() -> Iterator[None]:
+    """Give back the global states of `random` and numpy as they were; some libraries draw from them."""
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    try:
+        yield
+    finally:
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
 
 
 class Streams:

@@ -33,7 +33,7 @@ def test_continuous_keys_fill_the_memory_and_codes_do_not(games_dir, cache_dir, 
         sizes[variant] = [row["memory_size"] for row in rows]
         rewards[variant] = sum(row["score"] for row in rows)
     continuous, codes = sizes["bike_cbr_continuous"], sizes["bike_cbr"]
-    assert continuous[-1] > 1.5 * rewards["bike_cbr_continuous"]  # k = 2 actions a reward, hardly one of them known
+    assert continuous[-1] > 1.5 * rewards["bike_cbr_continuous"]  # k = 2 actions a reward, few known
     assert codes[-1] < 0.4 * continuous[-1]
     half = len(codes) // 2
     assert codes[-1] - codes[half] < 0.4 * (continuous[-1] - continuous[half])  # and no catching up

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 
+import numpy as np
+import pytest
 import torch
 
-from cbrcore.rng import Streams, derive_seed
+from cbrcore.rng import Streams, derive_seed, undisturbed_randomness
 
 
 def test_streams_do_not_depend_on_who_else_draws():
@@ -42,3 +45,16 @@ def test_seed_is_the_same_in_every_process():
         for h in ("1", "2")
     }
     assert seen == {f"{derive_seed(5, 'agent')}\n"}
+
+
+def test_global_randomness_is_given_back_even_after_an_error():
+    def draws() -> tuple[float, float]:
+        random.seed(1)
+        np.random.seed(1)
+        with pytest.raises(KeyError), undisturbed_randomness():
+            random.random(), np.random.random(), {}["nothing"]
+        return random.random(), np.random.random()
+
+    random.seed(1)
+    np.random.seed(1)
+    assert (random.random(), np.random.random()) == draws()

@@ -10,8 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from cbr_twc.files import GameFiles, check_story
-from cbr_twc.generate.build import compile_game, undisturbed_randomness
+from cbr_twc.generate.build import compile_game
 from cbrcore.errors import GameError
+from cbrcore.rng import undisturbed_randomness
 
 log = logging.getLogger(__name__)
 

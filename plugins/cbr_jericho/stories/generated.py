@@ -8,11 +8,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import random
 import re
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from cbr_jericho.stories.check import Story, read_story, story_fault, story_md5
 from cbr_jericho.stories.plot import DIRECTIONS, REWARD_PUT, REWARD_TAKE, Plot, draw_plot
 from cbrcore.errors import GameError
-from cbrcore.rng import derive_seed
+from cbrcore.rng import derive_seed, undisturbed_randomness
 
 if TYPE_CHECKING:
     from textworld.generator import Game, GameMaker
@@ -105,26 +102,13 @@ def _make(seed: int, path: Path) -> None:
     log.info("making the story %s (once) ...", path.stem)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".making-") as folder, _undisturbed_randomness():
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".making-") as folder, undisturbed_randomness():
             fresh = Path(folder) / path.name
             _compile(_write_game(draw_plot(seed), seed), fresh)
             os.replace(fresh, path)
     except OSError as error:
         hint = "Choose a cache folder (CBR_CACHE) that can be written to and has space."
         raise GameError(f"cannot write the generated story {path}: {error}", hint=hint) from error
-
-
-@contextmanager
-def _undisturbed_randomness() -> Iterator[None]:
-    """Give back the global random states as they were: importing TextWorld alone draws from numpy's."""
-    import numpy as np
-
-    python_state, numpy_state = random.getstate(), np.random.get_state()
-    try:
-        yield
-    finally:
-        random.setstate(python_state)
-        np.random.set_state(numpy_state)
 
 
 def _write_game(plot: Plot, seed: int) -> Game:

@@ -14,12 +14,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cbr_twc.generate.build import build_game, compile_game, undisturbed_randomness
+from cbr_twc.generate.build import build_game, compile_game
 from cbr_twc.generate.cache import GameSet, new_set, one_builder, publish, read_set, write_manifest
 from cbr_twc.generate.draw import GamePlan
 from cbr_twc.generate.house import load_house
 from cbr_twc.generate.plan import SHAPES, plan_games
 from cbrcore.errors import GameError, suggest
+from cbrcore.rng import undisturbed_randomness
 
 if TYPE_CHECKING:
     from textworld.generator import Game

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import random
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,19 +26,6 @@ UNUSED_LOGIC = frozenset({"food.twl"})
 
 INVENTORY_RULE = re.compile(r"^\s*inventory ::.*\n", re.MULTILINE)
 """The published games never list `inventory` among the admissible commands."""
-
-
-@contextmanager
-def undisturbed_randomness() -> Iterator[None]:
-    """Give back the global random states as they were: importing TextWorld alone draws from numpy's."""
-    import numpy as np
-
-    python_state, numpy_state = random.getstate(), np.random.get_state()
-    try:
-        yield
-    finally:
-        random.setstate(python_state)
-        np.random.set_state(numpy_state)
 
 
 def build_game(plan: GamePlan, name: str, config: dict[str, Any]) -> Game:

@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 from cbrcore.cases_cli import cases_app
 from cbrcore.errors import CbrError, Interrupted, RecipeError
 from cbrcore.games_cli import games_app
+from cbrcore.newplugin_cli import new_plugin
 from cbrcore.play_cli import play
 
 if TYPE_CHECKING:
@@ -235,12 +236,15 @@ def report(
         Path | None,
         typer.Option(metavar="FILE", help="The paper's numbers (default: recipes/tables/paper.yaml, if here)"),
     ] = None,
+    decisions: Annotated[
+        bool, typer.Option(help="Open a run or two, and let them play, to show single decisions.")
+    ] = True,
     plugin: PluginFiles = None,
 ) -> None:
     """Write a page about runs: tables beside the paper's numbers, statistics over seeds, figures."""
     from cbrcore.report.make import write_report
 
-    written = write_report(folders, _plugins(plugin or ()), out=out, paper=paper)
+    written = write_report(folders, _plugins(plugin or ()), out=out, paper=paper, decisions=decisions)
     for note in written.notes:
         _say(f"note: {note}")
     typer.echo(f"{written.runs} runs: {written.page}\nits tables: {written.markdown}, {written.tables}")
@@ -313,6 +317,9 @@ def check(recipe: RecipePath, *, set_: Sets = None, plugin: PluginFiles = None) 
 
     checked, _ = _recipe(recipe, set_ or (), plugin or ())
     typer.echo(listing.recipe_text(checked))
+
+
+app.command("new-plugin")(new_plugin)
 
 
 def _plugins(files: Sequence[Path]) -> PluginReport:

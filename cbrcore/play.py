@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cbrcore.errors import CbrError, suggest
 from cbrcore.evaluation import FrozenActor, game_seed
@@ -19,7 +20,7 @@ from cbrcore.reasoner import CaseBasedReasoner, Trace
 from cbrcore.rng import derive_seed
 from cbrcore.runner import play_episode
 from cbrcore.trained import Trained
-from cbrcore.types import Action, Decision, EntityTuple, Episode, Match, Observation, StepResult
+from cbrcore.types import Action, Case, Decision, EntityTuple, Episode, Match, Observation, StepResult
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Step:
         number: of the step in its episode, from 0 as in a case's origin.
         observation: what was seen before.
         explained: of the executed action.
+        decision, trace: the record that the explanation was made from.
     """
 
     start: Start
@@ -52,6 +54,8 @@ class Step:
     observation: Observation
     explained: Explanation
     result: StepResult
+    decision: Decision
+    trace: Trace
 
     def data(self) -> dict[str, Any]:
         """One line of ``cbr play --json`` (README, "Watch an agent")."""
@@ -181,7 +185,7 @@ class WatchedActor:
 
     def observe(self, decision: Decision, trace: Trace, result: StepResult) -> None:
         self._actor.observe(decision, trace, result)
-        step = Step(self._start, self._steps, self._observation, self._explained, result)
+        step = Step(self._start, self._steps, self._observation, self._explained, result, decision, trace)
         self._steps += 1
         self._watcher.stepped(step)
 
@@ -217,3 +221,41 @@ def nearest_case(reasoner: CaseBasedReasoner, trace: Trace) -> tuple[EntityTuple
     if relevance == float("-inf"):  # an approximate index did not look at any
         return None
     return contexts[row], Match(retriever.memory.cases[column], relevance)
+
+
+@dataclass(frozen=True)
+class Similarities:
+    """What the retriever compared at a step: every case of the memory with every context.
+
+    Attributes:
+        contexts: n, each once, in the order of the admissible actions.
+        arities: of each context, how many entities its actions take; a case of another arity cannot be reused.
+        cases: m, in the order of the memory.
+        values: [m, n] in [0, 1]; -inf where an approximate index did not look.
+    """
+
+    contexts: tuple[EntityTuple, ...]
+    arities: tuple[frozenset[int], ...]
+    cases: tuple[Case, ...]
+    values: NDArray[np.float64]
+
+
+def similarities_at(reasoner: CaseBasedReasoner, trace: Trace) -> Similarities:
+    """The similarities of a step that was just taken: the numbers that were compared with tau; changes nothing.
+
+    To be asked before the next episode begins, which forgets the keys of this one.
+    """
+    retriever, seen = reasoner.retriever, trace.agent_input.observation
+    if retriever is None:
+        return Similarities((), (), (), np.zeros((0, 0)))
+    arities: dict[EntityTuple, set[int]] = {}
+    for action in seen.admissible:
+        if action.seeds:
+            view = retriever.view(action)
+            arities.setdefault(view.seeds, set()).add(len(view.entities))
+    memory, contexts = retriever.memory, tuple(arities)
+    values = np.zeros((len(memory), len(contexts)))
+    if values.size:
+        keys = retriever.keys(trace.situation, contexts)
+        values = memory.index.similarities(keys).double().cpu().numpy().T  # [n, m] -> [m, n]
+    return Similarities(contexts, tuple(map(frozenset, arities.values())), tuple(memory.cases), values)

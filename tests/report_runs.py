@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -142,4 +143,22 @@ def twc_sweep(folder: Path, *, sweep_file: bool = True, seeds: int = 2) -> Path:
     if sweep_file:
         data = {"schema": 1, "name": "twc", "recipe": "twc.yaml", "runs": listed}
         (folder / "sweep.json").write_text(json.dumps(data))
+    return folder
+
+
+SMOKE = Path(__file__).parents[1] / "recipes" / "smoke" / "text_cbr_generated.yaml"
+DECIDES = (
+    "run.episodes=6",
+    "evaluation={splits: [train], passes: 1, modes: [sampled]}",
+    "training.pretrain.episodes=0",
+    "memory.threshold=0.5",
+    "memory.retry_failed=false",
+)
+"""Trained until it reuses cases on the games of the training, and is refused some."""
+
+
+def trained_run(here: Callable[..., Any], folder: Path) -> Path:
+    """A run that was really trained: seconds."""
+    done = here("run", SMOKE, *(word for each in DECIDES for word in ("--set", each)), "--out", folder)
+    assert done.returncode == 0, done.stderr
     return folder

@@ -53,7 +53,8 @@ TABLE = {
     # where parts meet
     "assemble": "config interfaces memory reasoner records registry retriever runner training",
     "experiment": "__init__ assemble config evaluation interfaces records runner training",
-    "report": "__init__ assemble config plugins recipe records report sweep trained yamltext",
+    "report": "__init__ assemble config explanations play plugins reasoner recipe records report sweep trained"
+    " yamltext",
     "testing": "config hookspecs interfaces memory plugins reasoner recipe registry runner",
     "pretraining": "assemble config interrupt plugins records retriever training",
     "session": "__init__ assemble config console evaluation experiment plugins pretraining recipe records registry"
@@ -66,6 +67,8 @@ TABLE = {
     "cases_html": "caselist records",
     "selftest": "interfaces registry",
     "doctor": "assemble checker interfaces plugins registry selftest",
+    "newplugin": "__init__ hookspecs plugins registry",
+    "newplugin_cli": EVERYTHING,
     "play_cli": EVERYTHING,
     # torch-free again: what a sweep needs besides the runs' own processes
     "sweeping": "checker config console explain interfaces listing recipe records registry sweep sweeping"
@@ -81,8 +84,8 @@ TYPE_CHECKING_ONLY = {"hookspecs": {"registry"}, "console": {"training"}}
 
 LIGHT = {
     "__init__", "cases_cli", "checker", "cli", "config", "console", "doctor", "draft", "errors", "explain",
-    "explanations", "games_cli", "hookspecs", "interfaces", "listing", "loosefile", "play_cli", "plugins",
-    "recipe", "registry", "selftest", "suggestions", "sweep", "types", "yamltext",
+    "explanations", "games_cli", "hookspecs", "interfaces", "listing", "loosefile", "newplugin", "newplugin_cli",
+    "play_cli", "plugins", "recipe", "registry", "selftest", "suggestions", "sweep", "types", "yamltext",
 }  # fmt: skip
 """Import nothing heavy at their top level: `cbr --help`, `list-plugins`, `show` and `check` need these alone."""
 

@@ -11,10 +11,11 @@ import sys
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from report_runs import played, plugins, recipe_text, results, rows, twc_sweep, write_run
+from report_runs import played, plugins, recipe_text, results, rows, trained_run, twc_sweep, write_run
 
 from cbrcore.report.figure import Figure
 from cbrcore.report.make import Written, write_report
@@ -214,7 +215,9 @@ def test_a_run_whose_checkpoint_is_gone_is_noted(tmp_path):
     text = recipe_text("entity.yaml", "bike_cbr_entity-level=easy-seed=0")
     run = write_run(tmp_path / "run", text, results(0, {"in": played(1, 1), "out": played(1, 1)}))
     written = write_report([run], plugins())
-    assert ["no map of the objects" in note and "no checkpoint" in note for note in written.notes] == [True]
+    for what, note in zip(("no decisions", "no map of the objects"), written.notes, strict=True):
+        assert what in note
+        assert "no checkpoint" in note
 
 
 @pytest.mark.slow
@@ -226,7 +229,7 @@ def test_the_objects_of_a_real_run(games_dir, cbr, tmp_path):
     sets = [*parts, "run.episodes=1", "training.pretrain.episodes=0"]
     done = cbr("run", recipe, *(word for each in sets for word in ("--set", each)), "--out", out)
     assert done.returncode == 0, done.stderr
-    done = cbr("report", out)
+    done = cbr("report", out, "--no-decisions")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     page = parsed((out / "report.html").read_text())
@@ -277,11 +280,17 @@ window.addEventListener("load", function () {
   const figures = {};
   for (const svg of document.querySelectorAll("figure svg")) {
     const box = svg.getBoundingClientRect();
-    figures[svg.parentNode.id] = [box.width, box.height, svg.querySelectorAll("text").length];
+    figures[svg.closest("figure").id] = [box.width, box.height, svg.querySelectorAll("text").length];
   }
   const line = document.querySelector(".line");
+  const style = function (name) {
+    const found = document.querySelector(name);
+    return found && [getComputedStyle(found).fill, getComputedStyle(found).stroke];
+  };
   const found = {before, up, down, sorted, figures, problems: window.problems,
-    stroke: getComputedStyle(line).stroke, wide: document.documentElement.scrollWidth, window: window.innerWidth};
+    stroke: getComputedStyle(line).stroke, heat: style(".heat"), number: style(".heat-value"),
+    chosen: style(".chosen"), lines: document.querySelectorAll(".lines").length,
+    wide: document.documentElement.scrollWidth, window: window.innerWidth};
   const out = document.createElement("pre");
   out.id = "probe";
   out.textContent = JSON.stringify(found);
@@ -298,21 +307,28 @@ def browser() -> str:
     return found
 
 
-@pytest.mark.parametrize("width", [400, 1280])
-def test_the_page_works_in_a_browser(written, browser, tmp_path, width):
+def shown(browser: str, written: Written, folder: Path, *options: str) -> dict[str, Any]:
+    """What the page is like in a browser, after the tables were sorted."""
     text = written.page.read_text()
-    page = tmp_path / "page.html"
+    page = folder / "page.html"
     page.write_text(text.replace("<head>", f"<head>{PROBE_ERRORS}", 1).replace("</body>", f"{PROBE}</body>", 1))
     done = subprocess.run(
         [
-            browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
-            f"--window-size={width},900", "--virtual-time-budget=2000", "--dump-dom", page.as_uri(),
+            browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}",
+            *options, "--virtual-time-budget=2000", "--dump-dom", page.as_uri(),
         ],
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
     (probe,) = re.findall(r'<pre id="probe">(.*?)</pre>', done.stdout, re.DOTALL)
-    found = json.loads(probe.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"))
+    found: dict[str, Any] = json.loads(probe.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"))
     assert found["problems"] == []
+    assert found["wide"] <= found["window"]  # wide tables scroll in their own frame
+    return found
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_the_page_works_in_a_browser(written, browser, tmp_path, width):
+    found = shown(browser, written, tmp_path, f"--window-size={width},900")
     assert set(FIGURES) <= set(found["figures"])
     assert all(w > 200 and h > 60 and words > 4 for w, h, words in found["figures"].values())
     numbers = [float(cell.split(" ")[0]) for cell in found["up"]]
@@ -322,4 +338,31 @@ def test_the_page_works_in_a_browser(written, browser, tmp_path, width):
     assert sorted(found["before"]) == sorted(found["up"])
     assert found["before"] != found["up"]
     assert found["stroke"].startswith("rgb(")
-    assert found["wide"] <= found["window"]  # wide tables scroll in their own frame
+
+
+@pytest.fixture(scope="module")
+def decided(here, cache_dir, tmp_path_factory) -> Written:
+    """The report on a run that was really trained, with its decisions."""
+    folder = tmp_path_factory.mktemp("decided")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CBR_CACHE", str(cache_dir))
+        return write_report([trained_run(here, folder / "run")], plugins(), out=folder / "page.html")
+
+
+SCHEMES = {"light": ("rgb(46, 139, 192)", "rgb(0, 0, 0)"), "dark": ("rgb(34, 114, 180)", "rgb(255, 255, 255)")}
+"""Colour of the heat, and of the numbers on it."""
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 400)])
+def test_the_decisions_are_drawn_in_a_browser(decided, browser, tmp_path, scheme, width):
+    wanted = f"--blink-settings=preferredColorScheme={['dark', 'light'].index(scheme)}"
+    found = shown(browser, decided, tmp_path, wanted, f"--window-size={width},900")
+    for id_ in ("decision_0_reuse", "decision_1_fallback"):
+        w, h, words = found["figures"][id_]
+        assert w > 500  # narrow pages scroll it
+        assert h > 100
+        assert words > 10
+    assert (found["heat"][0], found["number"][0]) == SCHEMES[scheme]
+    assert found["chosen"][0] == "none"
+    assert found["chosen"][1].startswith("rgb(")
+    assert found["lines"] == 2

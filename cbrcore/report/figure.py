@@ -16,13 +16,18 @@ Styles = Mapping[str, Style]
 
 @dataclass(frozen=True)
 class Figure:
-    """An image, what it shows in words, and what its styles mean."""
+    """An image, what it shows in words, and what its styles mean.
+
+    Attributes:
+        lines: (kind, text), as `cbrcore.explanations` makes them; shown below it.
+    """
 
     id: str
     title: str
     svg: str
     caption: str
     legend: tuple[tuple[str, Style], ...] = ()
+    lines: tuple[tuple[str, str], ...] = ()
 
 
 def styles_of(groups: Sequence[Group]) -> dict[str, Style]:

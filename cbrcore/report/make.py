@@ -13,6 +13,8 @@ from cbrcore.records import write_atomically
 from cbrcore.report.belong import Paper, find_paper_file, read_paper
 from cbrcore.report.collect import Collection, collect
 from cbrcore.report.compared import paper_tables
+from cbrcore.report.decision_figures import decision_figures, decision_table
+from cbrcore.report.decisions import Example, decision_examples
 from cbrcore.report.figure import Figure
 from cbrcore.report.figures import figures
 from cbrcore.report.naming import name_groups
@@ -24,6 +26,10 @@ from cbrcore.report.runs import Group, doubles, group
 from cbrcore.report.tables import Table, as_csv, as_markdown
 
 PAGE = "report.html"
+DECISIONS = (
+    "Single decisions of trained agents, weights and memory frozen, in the first game plays that the evaluation"
+    " measured: of each kind the most telling one."
+)
 
 
 @dataclass(frozen=True)
@@ -38,13 +44,19 @@ class Written:
 
 
 def write_report(
-    folders: Sequence[Path], plugins: PluginReport, *, out: Path | None = None, paper: Path | None = None
+    folders: Sequence[Path],
+    plugins: PluginReport,
+    *,
+    out: Path | None = None,
+    paper: Path | None = None,
+    decisions: bool = True,
 ) -> Written:
     """Read the runs in the folders, and write the page and its tables.
 
     Args:
         out: the page; report.html in the folder, or here if there are several folders.
         paper: the file of the paper's numbers, if it is not in recipes/tables.
+        decisions: whether runs are opened and play, to show single decisions.
 
     Raises:
         RunFolderError: a folder holds no run.
@@ -57,7 +69,8 @@ def write_report(
     groups.sort(key=lambda each: _order(each, numbers))
     found.notes += doubles(groups)
     page_file = out or (folders[0] / PAGE if len(folders) == 1 else Path(PAGE))
-    page = _page(found, groups, numbers, plugins, (folders, page_file))
+    examples = decision_examples(groups, plugins, found.notes) if decisions else []
+    page = _page(found, groups, numbers, plugins, examples, (folders, page_file))
     return _write(page, page_file, len(found.runs))
 
 
@@ -93,6 +106,7 @@ def _page(
     groups: Sequence[Group],
     paper: Paper,
     plugins: PluginReport,
+    examples: Sequence[Example],
     made: tuple[Sequence[Path], Path],
 ) -> Page:
     maps = object_maps(groups, plugins, found.notes)
@@ -115,11 +129,18 @@ def _page(
             Section("about-paper", "Beside the paper", _interleaved(paper_tables(paper), versus)),
             Section("about-results", "Results", result_tables(groups)),
             Section("about-figures", "Figures", [figure for figure in drawn if figure not in (*versus, *objects)]),
+            Section(
+                "about-decisions",
+                "Decisions",
+                [*decision_figures(examples), *decision_table(examples)],
+                lead=DECISIONS,
+            ),
             Section("about-objects", "Objects", [*objects, *object_table(maps)]),
             Section("about-protocol", "Protocol", protocol_tables(groups)),
         ],
         commands=commands(groups, found.sweeps, *made),
-        footer=f"Made by cbr {__version__} from the runs' own records; nothing was run again.",
+        footer=f"Made by cbr {__version__} from the runs' own records;"
+        f" {'only the plays of the decisions were played' if examples else 'nothing was run'} again.",
     )
 
 

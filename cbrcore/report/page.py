@@ -133,13 +133,19 @@ def _row(table: Table, row: Sequence[str]) -> str:
 
 
 def figure_html(figure: Figure) -> str:
-    """An image with its title, legend and caption."""
+    """An image with its title, legend, caption and lines."""
     legend = "".join(f'<li><i class="{style.classes}"></i>{escape(name)}</li>' for name, style in figure.legend)
     return (
         f'<figure class="card" id="{figure.id}"><h3>{escape(figure.title)}</h3>'
         f'{f"""<ul class="legend">{legend}</ul>""" if legend else ""}'
-        f"{figure.svg}<figcaption>{escape(figure.caption)}</figcaption></figure>"
+        f'<div class="scroll">{figure.svg}</div>'
+        f"<figcaption>{escape(figure.caption)}</figcaption>{_lines(figure)}</figure>"
     )
+
+
+def _lines(figure: Figure) -> str:
+    lines = "\n".join(f'<span class="line-{kind}">{escape(words)}</span>' for kind, words in figure.lines)
+    return f'<pre class="lines">{lines}</pre>' if lines else ""
 
 
 def _commands(commands: Sequence[str]) -> str:

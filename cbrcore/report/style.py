@@ -8,13 +8,13 @@ CSS = """
   color-scheme: light dark;
   --page: #fbfbfa; --card: #ffffff; --ink: #1b1f24; --soft: #5b6470; --line: #dfe3e8; --accent: #0072b2;
   --c0: #0072b2; --c1: #d55e00; --c2: #009e73; --c3: #cc79a7; --c4: #e69f00; --c5: #56b4e9; --c6: #5b6470;
-  --c7: #a8a000;
+  --c7: #a8a000; --heat: #2e8bc0; --on-heat: #000000;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --page: #14171b; --card: #1c2026; --ink: #e8eaed; --soft: #a3acb8; --line: #343a43; --accent: #56b4e9;
     --c0: #3b9be0; --c1: #e8762c; --c2: #1fbf92; --c3: #d98fb8; --c4: #e69f00; --c5: #7cc7f2; --c6: #a3acb8;
-    --c7: #f0e442;
+    --c7: #f0e442; --heat: #2272b4; --on-heat: #ffffff;
   }
 }
 * { box-sizing: border-box; }
@@ -66,6 +66,7 @@ button:focus-visible, a:focus-visible, summary:focus-visible { outline: 2px soli
 .problems { border-left: 4px solid var(--c1); }
 .problems ul { margin: 0; padding-left: 1.1rem; }
 figure { margin: 0 0 1.25rem; }
+figure[id^=decision] svg { min-width: 34rem; }
 svg { display: block; width: 100%; height: auto; font-size: 11px; }
 svg text { fill: currentColor; }
 .panel-title { font-weight: 600; font-size: 12.5px; }
@@ -82,6 +83,12 @@ svg text { fill: currentColor; }
 .bar.dashed { fill-opacity: 0.35; stroke: var(--c); }
 .point.dashed { fill: var(--card); stroke: var(--c); stroke-width: 2; }
 .object { stroke: var(--card); stroke-width: 0.75; }
+.cell, .above, .chosen { fill: none; stroke: var(--line); stroke-width: 1; }
+.above { stroke: var(--ink); stroke-width: 1.5; } .chosen { stroke: var(--c1); stroke-width: 4; }
+.heat { fill: var(--heat); } .heat-label { font-size: 11.5px; }
+.heat-value { fill: var(--on-heat); font-size: 12px; font-variant-numeric: tabular-nums; }
+.sign { fill: var(--on-heat); stroke: var(--on-heat); stroke-width: 1.75; }
+.tau { stroke: var(--ink); stroke-width: 2; }
 .c0 { --c: var(--c0); } .c1 { --c: var(--c1); } .c2 { --c: var(--c2); } .c3 { --c: var(--c3); }
 .c4 { --c: var(--c4); } .c5 { --c: var(--c5); } .c6 { --c: var(--c6); } .c7 { --c: var(--c7); }
 .legend { display: flex; flex-wrap: wrap; gap: 0.3rem 1.1rem; list-style: none; padding: 0; margin: 0 0 0.6rem;
@@ -91,16 +98,21 @@ svg text { fill: currentColor; }
 .legend i.dashed { border-top-style: dashed; }
 pre { overflow-x: auto; font-size: 0.8rem; line-height: 1.45; margin: 0; padding: 0.9rem 1rem; border-radius: 8px;
   border: 1px solid var(--line); background: var(--page); }
+.lines { margin-top: 0.9rem; }
+.line-quiet { color: var(--soft); }
+.line-chosen, .line-reuse, .line-agent, .line-good { font-weight: 700; }
 summary { cursor: pointer; font-weight: 600; }
 details[open] summary { margin-bottom: 0.75rem; }
 footer { font-size: 0.85rem; padding: 2rem 1.25rem 3rem; }
 @media print {
   :root { color-scheme: light; --page: #fff; --card: #fff; --ink: #000; --soft: #444; --line: #bbb; --accent: #000;
     --c0: #0072b2; --c1: #d55e00; --c2: #009e73; --c3: #cc79a7; --c4: #e69f00; --c5: #56b4e9; --c6: #444;
-    --c7: #a8a000; }
+    --c7: #a8a000; --heat: #2e8bc0; --on-heat: #000000; }
   nav { display: none; }
   .card { break-inside: avoid; border-color: #bbb; }
   .scroll { overflow: visible; }
+  figure[id^=decision] svg { min-width: 0; }
+  .lines { white-space: pre-wrap; font-size: 0.65rem; }
   table { font-size: 0.65rem; } th, td { padding: 0.2rem 0.3rem; white-space: normal; }
   th button::after { content: ""; }
 }

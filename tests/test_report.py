@@ -242,10 +242,28 @@ def test_a_run_with_other_settings_is_shown_with_what_differs(run):
     write_run(run, text, results(0, {"in": played(10, 0.9), "out": played(12, 0.8)}))
     _, numbers = groups_of(run)
     table = table_named(paper_tables(numbers), "paper_twc_in")
-    assert table.remarks == ("BiKE, Easy: not exactly the run of twc.yaml: training.gamma: 0.5, there 0.9",)
+    assert table.remarks == ("BiKE (Easy): not exactly the run of twc.yaml: training.gamma: 0.5, there 0.9",)
     assert [column.title for column in table.columns] == [
         "Agent", "Easy #Steps, paper", "Easy #Steps, ours", "Easy Norm. Score, paper", "Easy Norm. Score, ours",
     ]  # fmt: skip
+
+
+def test_what_differs_in_several_runs_is_said_once(tmp_path):
+    changed = {"bike": ("easy", "hard"), "text": ("easy", "hard"), "tpc": ("easy",)}
+    folders = [
+        write_run(
+            tmp_path / f"{variant}-{level}",
+            recipe_text("twc.yaml", f"{variant}-level={level}-seed=0", "training.gamma=0.5"),
+            results(0, {"in": played(10, 0.9), "out": played(12, 0.8)}),
+        )
+        for variant, levels in changed.items()
+        for level in levels
+    ]
+    _, numbers = groups_of(*folders)
+    (remark,) = table_named(paper_tables(numbers), "paper_twc_in").remarks
+    assert remark == (
+        "Text, BiKE (Easy, Hard); TPC (Easy): not exactly the run of twc.yaml: training.gamma: 0.5, there 0.9"
+    )
 
 
 def test_a_game_of_another_kind_is_not_the_papers(run):

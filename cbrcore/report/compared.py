@@ -181,18 +181,30 @@ def _optimal(cell: PaperCell, group: Group) -> str:
 
 
 def _remarks(table: PaperTable, paper: Paper) -> Iterator[str]:
-    """Whose settings are not those of the sweep, and which numbers are left out for others."""
-    seen = set()
-    for cell in (cell for row in table.cells for cell in row):
-        claim = paper.claim(table, cell)
-        if claim is None or id(claim.group) in seen:
-            continue
-        seen.add(id(claim.group))
-        name = f"{claim.group.agent}, {claim.group.place}"
+    """Whose settings are not those of the sweep, and which numbers are left out for others; what is to be said of
+    several groups is said once."""
+    said: dict[str, list[Group]] = {}
+    cells = [cell for row in table.cells for cell in row]
+    claims = {id(claim.group): (cell, claim) for cell in cells if (claim := paper.claim(table, cell))}
+    for cell, claim in claims.values():
         if claim.differences:
-            yield f"{name}: not exactly the run of {table.recipe}: {_listed(claim.differences)}"
+            words = f"not exactly the run of {table.recipe}: {_listed(claim.differences)}"
+            said.setdefault(words, []).append(claim.group)
         for other in paper.others(table, cell):
-            yield f"{name}: {other.group.agent} fits as well, with: {_listed(other.differences)}"
+            words = f"{other.group.agent} fits as well, with: {_listed(other.differences)}"
+            said.setdefault(words, []).append(claim.group)
+    yield from (f"{_named(groups)}: {words}" for words, groups in said.items())
+
+
+def _named(groups: Sequence[Group]) -> str:
+    """ "Text, TPC (Easy, Hard); BiKE (Easy)": agents that are meant at the same places stand together."""
+    places: dict[str, list[str]] = {}
+    for group in groups:
+        places.setdefault(group.agent, []).append(group.place)
+    agents: dict[tuple[str, ...], list[str]] = {}
+    for agent, where in places.items():
+        agents.setdefault(tuple(where), []).append(agent)
+    return "; ".join(f"{', '.join(names)} ({', '.join(where)})" for where, names in agents.items())
 
 
 def _listed(differences: Sequence[str]) -> str:

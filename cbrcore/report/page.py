@@ -10,6 +10,8 @@ from cbrcore.report.figure import Figure
 from cbrcore.report.style import CSS, JS
 from cbrcore.report.tables import Table
 
+WIDE = 9
+"""A table of more columns is set smaller, so that it fits the page."""
 LONG = 60
 """Text of more letters than this may be broken into lines."""
 REFERENCES = ("uniform random", "optimal")
@@ -115,9 +117,10 @@ def table_html(table: Table) -> str:
     rows = "\n".join(_row(table, row) for row in table.rows)
     note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
     remarks = "".join(f"<li>{escape(remark)}</li>" for remark in table.remarks)
+    wide = ' class="wide"' if len(table.columns) > WIDE else ""
     return (
         f'<div class="card"><h3 id="{table.id}-title">{escape(table.title)}</h3><div class="scroll">'
-        f'<table id="{table.id}" aria-labelledby="{table.id}-title"><thead><tr>{heads}</tr></thead><tbody>\n'
+        f'<table id="{table.id}"{wide} aria-labelledby="{table.id}-title"><thead><tr>{heads}</tr></thead><tbody>\n'
         f"{rows}\n</tbody></table></div>{note}"
         f'{f"""<ul class="remarks">{remarks}</ul>""" if remarks else ""}</div>'
     )

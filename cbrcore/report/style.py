@@ -47,6 +47,8 @@ table { border-collapse: collapse; font-size: 0.875rem; font-variant-numeric: ta
 th, td { padding: 0.4rem 0.65rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap;
   vertical-align: top; }
 th { vertical-align: bottom; font-weight: 600; white-space: normal; min-width: 4.5em; }
+table.wide { font-size: 0.78rem; }
+table.wide th, table.wide td { padding: 0.35rem 0.4rem; min-width: 0; }
 .text { text-align: left; }
 .scroll { position: relative; }
 th:first-child, td:first-child { position: sticky; left: 0; background: var(--card); }

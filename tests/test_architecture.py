@@ -68,13 +68,9 @@ TABLE = {
     "selftest": "interfaces registry",
     "doctor": "assemble checker interfaces plugins registry selftest",
     "newplugin": "__init__ hookspecs plugins registry",
-    "newplugin_cli": EVERYTHING,
-    "play_cli": EVERYTHING,
     # torch-free again: what a sweep needs besides the runs' own processes
     "sweeping": "checker config console explain interfaces listing recipe records registry sweep sweeping"
     " yamltext",
-    "cases_cli": EVERYTHING,
-    "games_cli": EVERYTHING,
     "cli": EVERYTHING,
 }  # fmt: skip
 """module -> modules it may import besides the leaves."""
@@ -83,9 +79,9 @@ TYPE_CHECKING_ONLY = {"hookspecs": {"registry"}, "console": {"training"}}
 """Further imports that are allowed for annotations alone."""
 
 LIGHT = {
-    "__init__", "cases_cli", "checker", "cli", "config", "console", "doctor", "draft", "errors", "explain",
-    "explanations", "games_cli", "hookspecs", "interfaces", "listing", "loosefile", "newplugin", "newplugin_cli",
-    "play_cli", "plugins", "recipe", "registry", "selftest", "suggestions", "sweep", "types", "yamltext",
+    "__init__", "checker", "cli", "config", "console", "doctor", "draft", "errors", "explain",
+    "explanations", "hookspecs", "interfaces", "listing", "loosefile", "newplugin",
+    "plugins", "recipe", "registry", "selftest", "suggestions", "sweep", "types", "yamltext",
 }  # fmt: skip
 """Import nothing heavy at their top level: `cbr --help`, `list-plugins`, `show` and `check` need these alone."""
 
@@ -108,7 +104,7 @@ PUBLIC = {
 }
 """Modules of cbrcore that plugins may import, besides `cbrcore` itself."""
 
-MAY_PRINT = {"cases_cli", "cli", "console", "games_cli", "play_cli"}
+MAY_PRINT = {"cli", "console"}
 MAX_LINES = 400
 
 

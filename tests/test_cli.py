@@ -342,7 +342,7 @@ def test_a_loose_plugin_file_that_is_missing_is_an_error(cbr: Cbr, tmp_path: Pat
 
 
 def test_one_registered_command_keeps_its_name(lab: Path, monkeypatch: pytest.MonkeyPatch):
-    only_check = [command for command in cli.app.registered_commands if command.callback is cli.check]
+    only_check = [command for command in cli.app.registered_commands if command.callback is cli.parts.check]
     monkeypatch.setattr(cli.app, "registered_commands", only_check)
     answer = CliRunner().invoke(cli.app, ["check", str(lab)])
     assert answer.exit_code == 0, answer.output
@@ -372,7 +372,7 @@ def test_errors_end_with_their_own_exit_code(
     def fail(*arguments: object, **options: object) -> None:
         raise raised
 
-    monkeypatch.setattr(cli, "_recipe", fail)
+    monkeypatch.setattr(cli.parts, "checked_recipe", fail)
     monkeypatch.setattr("sys.argv", ["cbr", "check", str(lab)])
     with pytest.raises(SystemExit) as end:
         cli.main()

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import typer
 
+from cbrcore.cli.play import chosen
 from cbrcore.errors import CbrError
 from cbrcore.explanations import SHOWN, decision_lines, explain
 from cbrcore.play import policy_of, watch
-from cbrcore.play_cli import chosen
 from cbrcore.plugins import load_plugins
 from cbrcore.trained import trained
 from cbrcore.types import Action, Candidate, Case, Decision, Match, Provenance

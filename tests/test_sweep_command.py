@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cbrcore.cli import DEFAULT_LAUNCHER
+from cbrcore.cli.experiments import DEFAULT_LAUNCHER
 from cbrcore.console import PlainReporter, last_progress
 from cbrcore.plugins import load_plugins
 from cbrcore.records import RunFolder, user_of

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cbrcore.cli.options import AsJson, say
 from cbrcore.errors import GameError, PluginError
 
 PLUGIN = "cbr_jericho"
@@ -27,7 +28,7 @@ games_app = typer.Typer(
 
 
 @games_app.command("list")
-def list_games(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def list_games(*, as_json: AsJson = False) -> None:
     """List the paper's 33 games: present, wrong (a file of that name with other content) or missing."""
     from cbrcore.listing import aligned
 
@@ -38,7 +39,7 @@ def list_games(*, as_json: Annotated[bool, typer.Option("--json", help="Print JS
     rows = [(game.name, game.status, str(game.path or "-"), game.problem) for game in games]
     typer.echo(aligned([("game", "status", "path", "problem"), *rows]))
     present = sum(game.status == "present" for game in games)
-    _say(f"{present} of {len(games)} games are here. To get more: cbr games add PATH, or cbr games fetch")
+    say(f"{present} of {len(games)} games are here. To get more: cbr games add PATH, or cbr games fetch")
 
 
 @games_app.command()
@@ -62,7 +63,7 @@ def fetch(
     """
     stories = _plugin("stories")
     url = url or stories.DEFAULT_URL
-    _say(f"downloading {url} (third-party games) ...")
+    say(f"downloading {url} (third-party games) ...")
     progress = _Progress()
     try:
         report = stories.fetch_stories(url, sha256=sha256, progress=progress)
@@ -111,7 +112,7 @@ def _report(report: Any) -> None:
         for story in stories:
             typer.echo(f"{what}\t{story.name}\t{story.path}")
     if report.others:
-        _say(f"passed over {report.others} files that are no stories, or none that Jericho knows")
+        say(f"passed over {report.others} files that are no stories, or none that Jericho knows")
     if report.refused:
         raise GameError("\n".join(report.refused))
 
@@ -134,7 +135,7 @@ class _Progress:
     def close(self) -> None:
         """End the line that a terminal shows."""
         if self._terminal and self._shown >= 0:
-            _say("")
+            say("")
 
 
 class _Counted:
@@ -155,8 +156,4 @@ class _Counted:
     def close(self) -> None:
         """End the line that a terminal shows."""
         if self._terminal:
-            _say("")
-
-
-def _say(message: str) -> None:
-    typer.echo(message, err=True)
+            say("")

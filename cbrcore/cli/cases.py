@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
+from cbrcore.cli.options import AsJson, PluginFiles, RunPath
 from cbrcore.errors import closest
 
 if TYPE_CHECKING:
@@ -34,21 +35,16 @@ cases_app = typer.Typer(
     " put some in.",
 )
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
-Plugins = Annotated[
-    list[Path] | None, typer.Option("--plugin", metavar="FILE", help="Load a plugin from a .py file.")
-]
 Failures = Annotated[
     bool, typer.Option("--failures", help="The cases that failed when they were reused (memory.outcome: both).")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 LISTED = ("id", "command", "game", "episode", "step", "reward", "rewarded", "reused", "success", "age")
 
 
 @cases_app.command("list")
 def list_(
-    run: Run,
+    run: RunPath,
     *,
     search: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Command, template or game holds this text.")
@@ -78,12 +74,12 @@ def list_(
 
 @cases_app.command()
 def show(
-    run: Run,
+    run: RunPath,
     number: Annotated[int, typer.Argument(metavar="ID", help="The number of a case.")],
     *,
     failures: Failures = False,
     as_json: AsJson = False,
-    plugin: Plugins = None,
+    plugin: PluginFiles = None,
 ) -> None:
     """Show one case: its origin and counts, its situation, and the cases whose keys are most similar."""
     from cbrcore.caselist import show_case, shown
@@ -105,7 +101,7 @@ def show(
 
 
 @cases_app.command()
-def html(run: Run, to: Annotated[Path, typer.Argument(metavar="OUT.html", help="The page.")]) -> None:
+def html(run: RunPath, to: Annotated[Path, typer.Argument(metavar="OUT.html", help="The page.")]) -> None:
     """Write one page to browse the cases: a table with sorting and a search box. It needs no network."""
     from cbrcore.cases_html import write_page
 
@@ -113,7 +109,7 @@ def html(run: Run, to: Annotated[Path, typer.Argument(metavar="OUT.html", help="
 
 
 @cases_app.command("export")
-def export(run: Run, to: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")]) -> None:
+def export(run: RunPath, to: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")]) -> None:
     """Write the cases of a run's latest checkpoint into a folder."""
     from cbrcore.cases import export_cases
 
@@ -124,10 +120,10 @@ def export(run: Run, to: Annotated[Path, typer.Argument(metavar="DIR", help="A n
 
 @cases_app.command("import")
 def import_(
-    run: Run,
+    run: RunPath,
     source: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `cbr cases export` wrote.")],
     *,
-    plugin: Plugins = None,
+    plugin: PluginFiles = None,
 ) -> None:
     """Add exported cases to a run's latest checkpoint; their keys are made anew where the encoders are others."""
     from cbrcore.cases import import_cases

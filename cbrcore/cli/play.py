@@ -8,11 +8,11 @@ import shutil
 import sys
 import textwrap
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cbrcore.cli.options import PluginFiles, RunPath
 from cbrcore.errors import CbrError, suggest
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ WIDTH = 110
 
 
 def play(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    run: RunPath,
     *,
     game: Annotated[str | None, typer.Option(help="Play this game (default: the split's games in turn)")] = None,
     split: Annotated[
@@ -52,9 +52,7 @@ def play(
     delay: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Wait after every step.")] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one decision per line, as JSON.")] = False,
     human: Annotated[bool, typer.Option("--human", help="Play yourself, with the agent's advice.")] = False,
-    plugin: Annotated[
-        list[Path] | None, typer.Option("--plugin", metavar="FILE", help="Load a plugin from a .py file.")
-    ] = None,
+    plugin: PluginFiles = None,
 ) -> None:
     """Watch a run's agent play, with each retrieve, reuse, revise decision explained; nothing is learned."""
     if as_json and human:

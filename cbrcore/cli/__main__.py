@@ -1,0 +1,5 @@
+"""``python -m cbrcore.cli``"""
+
+from cbrcore.cli import main
+
+main()

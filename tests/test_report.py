@@ -266,6 +266,35 @@ def test_what_differs_in_several_runs_is_said_once(tmp_path):
     )
 
 
+def test_what_pretraining_reached_is_told_before_and_after(run, tmp_path):
+    folders = [run]  # an agent without a retriever
+    for seed, same in enumerate((0.9, 1.0)):
+        found = results(seed, {"in": played(10, 0.9), "out": played(12, 0.8)})
+        found["training"]["pretraining"] = {
+            "before": {"same": 0.2, "different": 0.1, "failed": 0.1},
+            "after": {"same": same, "different": 0.3, "failed": None},
+        }
+        text = recipe_text("twc.yaml", f"bike_cbr-level=easy-seed={seed}")
+        folders.append(write_run(tmp_path / f"cbr-{seed}", text, found))
+    groups, _ = groups_of(*folders)
+    table = table_named(result_tables(groups), "pretraining")
+    assert table.rows == (
+        (
+            "Easy",
+            "BiKE + CBR",
+            "2",
+            "0.20 ± 0.00",
+            "0.95 ± 0.07",
+            "0.10 ± 0.00",
+            "0.30 ± 0.00",
+            "0.10 ± 0.00",
+            "-",
+        ),
+    )
+    assert [column.title for column in table.columns][3:5] == ["Same template, before", "Same template, after"]
+    assert "pretraining" not in [each.id for each in result_tables(groups_of(run)[0])]
+
+
 def test_a_game_of_another_kind_is_not_the_papers(run):
     shutil.rmtree(run)
     text = recipe_text(*EASY_BIKE, "environment.source=generate")

@@ -26,7 +26,7 @@ def result_tables(groups: Sequence[Group]) -> list[Table]:
     shares = [group for group in groups if not in_points(group)]
     raw = [group for group in groups if in_points(group)]
     tables = [*([_shares(shares)] if shares else []), *_other_modes(shares), *([_points(raw)] if raw else [])]
-    return [*tables, _intervals(groups), *_improvements(groups)]
+    return [*tables, _intervals(groups), *_improvements(groups), *_pretraining(groups)]
 
 
 def by_place(groups: Sequence[Group]) -> Iterator[tuple[str, list[Group]]]:
@@ -178,3 +178,38 @@ def _square(groups: Sequence[Group], measure: Measure) -> Rows:
         return NOTHING if row is column else number(chance, 2)
 
     return tuple((row.agent, *(cell(row, column) for column in groups)) for row in groups)
+
+
+PAIRS = {
+    "same": "Same template",
+    "different": "Different templates",
+    "failed": "Same template, one without reward",
+}
+"""Key of a pair in results.json -> its title; all others are of two rewarded actions."""
+
+
+def _pretraining(groups: Sequence[Group]) -> Iterator[Table]:
+    """How similar pairs of actions are before and after pretraining [P §5]."""
+    keys = [(when, kind) for kind in PAIRS for when in ("before", "after")]
+    rows = []
+    for group in groups:
+        cells = [_similarity(group, when, kind) for when, kind in keys]
+        if set(cells) != {NOTHING}:
+            rows.append((group.place, group.agent, str(len(group.runs)), *cells))
+    if rows:
+        yield Table(
+            "pretraining",
+            "Pretraining of the retriever",
+            (
+                *text_columns("Games", "Agent"),
+                Column("Runs"),
+                *columns([f"{PAIRS[kind]}, {when}" for when, kind in keys]),
+            ),
+            tuple(rows),
+            note="Mean similarity of the contexts of two rewarded actions of the experience that the retriever was"
+            " pretrained with. What can be reused should be near, what cannot far; tau lies between.",
+        )
+
+
+def _similarity(group: Group, when: str, kind: str) -> str:
+    return mean_std(summarize(group.numbers("training", "pretraining", when, kind)), 2)

@@ -14,8 +14,8 @@ from cbrcore.records import METRICS_FILE
 from cbrcore.sweep import expand
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "tables" / "memory_growth.yaml"
-PASSES = 8
-SMALL = ["evaluation.splits=[]", f"run.episodes={PASSES}", "training.pretrain={episodes: 6, epochs: 4}",
+PASSES = 5
+SMALL = ["evaluation.splits=[]", f"run.episodes={PASSES}", "training.pretrain={episodes: 3, epochs: 2}",
          "agent={use: cbr_random/random}"]  # fmt: skip
 
 

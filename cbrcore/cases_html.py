@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from cbrcore.caselist import CaseRow, list_cases, shown, situation_lines
+from cbrcore.caselist import CaseRow, Listed, shown, situation_lines
 from cbrcore.errors import CbrError
 from cbrcore.records import write_atomically
 
@@ -70,23 +70,20 @@ document.querySelectorAll("th").forEach((head, column) => head.addEventListener(
 """
 
 
-def write_page(run: Path, to: Path) -> int:
-    """Write the page about the cases of a run's latest checkpoint; returns how many there are.
+def write_page(name: str, listed: Listed, rows: Sequence[CaseRow], to: Path) -> None:
+    """Write the page about these rows of a run's cases.
 
     Raises:
-        RunFolderError: the run has no checkpoint or no case memory.
         CbrError: `to` is a folder.
     """
     if to.is_dir():
         raise CbrError(f"{to} is a folder", hint=f"name a file: {to / 'cases.html'}")
-    listed = list_cases(run)
-    situations = [
-        situation_lines(situation, case.seeds)
+    situations = {
+        case.id: situation_lines(situation, case.seeds)
         for case, situation in zip(listed.stored.cases, listed.stored.situations, strict=True)
-    ]
+    }
     to.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(to, page(run.resolve().name, listed.rows, situations))
-    return len(listed.rows)
+    write_atomically(to, page(name, rows, [situations[row.id] for row in rows]))
 
 
 def page(name: str, rows: Sequence[CaseRow], situations: Sequence[Sequence[str]]) -> str:

@@ -258,7 +258,7 @@ class Page(HTMLParser):
 def test_the_page_holds_every_case_and_loads_nothing(here, look, trained, tmp_path):
     cases = read_cases(trained / "memory").cases
     out = tmp_path / "new" / "cases.html"
-    assert look("html", trained, out).startswith(f"{len(cases)} cases in")
+    assert look(trained, "--html", out) == f"{len(cases)} of {len(cases)} cases in {out}\n"
     text = out.read_text()
     seen = Page(text)
     assert seen.rows[0] == list(COLUMNS.values())
@@ -266,7 +266,15 @@ def test_the_page_holds_every_case_and_loads_nothing(here, look, trained, tmp_pa
     assert {f"case-{case.id}" for case in cases} | {"search"} <= seen.ids
     assert seen.loaded == []
     assert "://" not in text
-    assert "is a folder" in here("cases", "html", trained, tmp_path).stderr
+    assert "is a folder" in here("cases", trained, "--html", tmp_path).stderr
+
+
+def test_the_page_holds_what_is_looked_for(look, trained, tmp_path):
+    out = tmp_path / "cases.html"
+    found = json.loads(look(trained, "--sort", "rewarded", "--limit", 2, "--json"))
+    look(trained, "--sort", "rewarded", "--limit", 2, "--html", out)
+    assert [row[0] for row in Page(out.read_text()).rows[1:]] == [str(row["id"]) for row in found]
+    assert len(found) == 2
 
 
 def test_names_in_the_page_are_text():
@@ -305,7 +313,7 @@ def test_a_run_that_keeps_no_failures_says_how_to_keep_them(here, trained):
     assert (done.returncode, "outcome: both" in done.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("command", [["list"], ["show", 0], ["html", "out.html"], []])
+@pytest.mark.parametrize("command", [["list"], ["show", 0], ["list", "--html", "out.html"], []])
 def test_looking_at_what_is_no_run_says_so(here, command):
     done = here("cases", *command[:1], "nowhere", *command[1:])
     assert (done.returncode, "holds no run" in done.stderr) == (2, True)

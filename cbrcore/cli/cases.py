@@ -15,7 +15,7 @@ from cbrcore.cli.options import AsJson, PluginFiles, RunPath
 from cbrcore.errors import closest
 
 if TYPE_CHECKING:
-    from cbrcore.caselist import CaseRow
+    from cbrcore.caselist import CaseRow, Listed
 
 
 class _ListByDefault(TyperGroup):
@@ -31,8 +31,8 @@ class _ListByDefault(TyperGroup):
 cases_app = typer.Typer(
     cls=_ListByDefault,
     no_args_is_help=True,
-    help="Look into the case memory of a run (`cbr cases RUN [--search TEXT]` lists it); take its cases out, or"
-    " put some in.",
+    help="Look into the case memory of a run: `cbr cases RUN [--search TEXT] [--html OUT.html]` lists it. Take its"
+    " cases out, or put some in.",
 )
 
 Failures = Annotated[
@@ -57,19 +57,26 @@ def list_(
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many.")] = None,
     failures: Failures = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT.html", help="Write a page to browse them, which needs no network, instead."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the cases of a run's latest checkpoint: what they do, where they come from, how they fared."""
     from cbrcore.caselist import list_cases, select
 
-    rows = list_cases(run, _memory(failures=failures)).rows
-    found = select(rows, search=search, template=template, game=game, sort=sort)[:limit]
+    listed = list_cases(run, _memory(failures=failures))
+    found = select(listed.rows, search=search, template=template, game=game, sort=sort)[:limit]
+    if html is not None:
+        _page(run, listed, found, html)
+        return
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in found], indent=2, ensure_ascii=False))
         return
     _table(found)
     more = f"cbr cases show {run} ID{' --failures' if failures else ''}"
-    typer.echo(f"{len(found)} of {len(rows)} cases. More about one: {more}", err=True)
+    typer.echo(f"{len(found)} of {len(listed.rows)} cases. More about one: {more}", err=True)
 
 
 @cases_app.command()
@@ -100,14 +107,6 @@ def show(
         typer.echo("  (there is no other case)")
 
 
-@cases_app.command()
-def html(run: RunPath, to: Annotated[Path, typer.Argument(metavar="OUT.html", help="The page.")]) -> None:
-    """Write one page to browse the cases: a table with sorting and a search box. It needs no network."""
-    from cbrcore.cases_html import write_page
-
-    typer.echo(f"{write_page(run, to)} cases in {to}")
-
-
 @cases_app.command("export")
 def export(run: RunPath, to: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")]) -> None:
     """Write the cases of a run's latest checkpoint into a folder."""
@@ -131,6 +130,13 @@ def import_(
 
     new, total = import_cases(run, source, load_plugins(files=plugin or ()))
     typer.echo(f"{new} new cases; {run} has {total} now")
+
+
+def _page(run: Path, listed: Listed, rows: list[CaseRow], to: Path) -> None:
+    from cbrcore.cases_html import write_page
+
+    write_page(run.resolve().name, listed, rows, to)
+    typer.echo(f"{len(rows)} of {len(listed.rows)} cases in {to}")
 
 
 def _memory(*, failures: bool) -> str:

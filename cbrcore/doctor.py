@@ -22,8 +22,8 @@ from cbrcore.interfaces import Build
 from cbrcore.plugins import PluginInfo, PluginReport, load_plugins
 from cbrcore.registry import Registry
 from cbrcore.selftest import engine_step, tiny_run
+from cbrcore.shipped import DISTRIBUTION
 
-DISTRIBUTION = "cbr-textrl"
 REINSTALL = f"pip install --force-reinstall {DISTRIBUTION}"
 EXTRAS = ("spacy", "tensorboard")
 LEVELS = ("easy", "medium", "hard")

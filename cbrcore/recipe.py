@@ -14,6 +14,7 @@ from cbrcore.config import Part, Recipe, Settings
 from cbrcore.draft import Draft, parse_overrides
 from cbrcore.errors import RecipeError, closest
 from cbrcore.registry import Registry
+from cbrcore.shipped import shipped
 from cbrcore.yamltext import dump, parse
 
 MAX_BYTES = 256 * 1024
@@ -24,7 +25,8 @@ def load_recipe(path: Path | str, *, overrides: Sequence[str] = (), registry: Re
     """Read and check a recipe file.
 
     Args:
-        path: the YAML file. Relative paths in it start at its folder (symbolic links are followed).
+        path: the YAML file; if there is none, the one of this path that came with the package. Relative paths in
+            it start at its folder (symbolic links are followed).
         overrides: ``a.b=c`` texts, as after ``--set``. ``agent.use=other/one`` starts from the defaults of the
             other component: what the file sets for the former one is dropped.
         registry: the components that its ``use`` lines may name.
@@ -33,6 +35,7 @@ def load_recipe(path: Path | str, *, overrides: Sequence[str] = (), registry: Re
         RecipeError: everything that is wrong with it.
     """
     file = Path(path)
+    file = file if file.exists() else shipped(file) or file
     text = _read_file(file)
     folder = file.resolve().parent
     return read_recipe_text(text, str(path), folder=folder, overrides=overrides, registry=registry)

@@ -18,7 +18,7 @@ CORE = sorted((ROOT / "cbrcore").rglob("*.py"))
 PACKAGES = sorted(folder for folder in (ROOT / "plugins").iterdir() if any(folder.glob("*.py")))
 PLUGIN_FILES = sorted(path for package in PACKAGES for path in package.rglob("*.py"))
 
-LEAVES = {"errors", "types", "rng", "timing", "freshness", "interrupt"}
+LEAVES = {"errors", "types", "rng", "timing", "freshness", "interrupt", "shipped"}
 """Import nothing of ours; everybody may import them."""
 
 EVERYTHING = "*"
@@ -81,7 +81,7 @@ TYPE_CHECKING_ONLY = {"hookspecs": {"registry"}, "console": {"training"}}
 LIGHT = {
     "__init__", "checker", "cli", "config", "console", "doctor", "draft", "errors", "explain",
     "explanations", "hookspecs", "interfaces", "listing", "loosefile", "newplugin",
-    "plugins", "recipe", "registry", "selftest", "suggestions", "sweep", "types", "yamltext",
+    "plugins", "recipe", "registry", "selftest", "shipped", "suggestions", "sweep", "types", "yamltext",
 }  # fmt: skip
 """Import nothing heavy at their top level: `cbr --help`, `list-plugins`, `show` and `check` need these alone."""
 

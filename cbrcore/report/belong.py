@@ -15,6 +15,7 @@ from cbrcore.plugins import PluginReport
 from cbrcore.recipe import dump_recipe, load_recipe
 from cbrcore.report.paper import PaperCell, PaperTable, load_paper
 from cbrcore.report.runs import Group, comparable
+from cbrcore.shipped import shipped
 from cbrcore.sweep import expand
 from cbrcore.yamltext import parse
 
@@ -91,12 +92,10 @@ class Paper:
 
 
 def find_paper_file(folders: Sequence[Path]) -> Path | None:
-    """recipes/tables/paper.yaml of this source tree or of the working directory; None if neither has it."""
-    for root in (Path(__file__).resolve().parents[2], Path.cwd(), *folders):
-        for file in (root / "recipes" / "tables" / PAPER_FILE, root / PAPER_FILE):
-            if file.is_file():
-                return file
-    return None
+    """recipes/tables/paper.yaml of this package, of the working directory or of a folder; None if none has it."""
+    there = Path("recipes") / "tables" / PAPER_FILE
+    near = (root / file for root in (Path.cwd(), *folders) for file in (there, PAPER_FILE))
+    return shipped(there) or next((file for file in near if file.is_file()), None)
 
 
 def read_paper(file: Path, groups: Sequence[Group], plugins: PluginReport) -> Paper:

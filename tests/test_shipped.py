@@ -1,0 +1,100 @@
+"""What a wheel holds, and that an installed one finds its recipes; without network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from cbrcore.shipped import shipped
+
+ROOT = Path(__file__).parents[1]
+RECIPES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("recipes/**/*.yaml"))
+QUICKSTART = Path("recipes") / "quickstart.yaml"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built with setuptools, as pip does it, from a copy of the source."""
+    pytest.importorskip("setuptools", minversion="77")
+    source = tmp_path_factory.mktemp("source")
+    for name in ("cbrcore", "plugins", "recipes"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    code = "from setuptools.build_meta import build_wheel; build_wheel('out')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (built,) = (source / "out").glob("*.whl")
+    return built
+
+
+def test_a_wheel_holds_the_recipes_and_every_file_of_the_packages(wheel: Path):
+    held = set(zipfile.ZipFile(wheel).namelist())
+    data = wheel.name.replace("-py3-none-any.whl", ".data/data/share/cbr")
+    assert {f"{data}/{recipe}" for recipe in RECIPES if "/smoke/" not in recipe} <= held
+    for folder in (ROOT / "cbrcore", *(ROOT / "plugins").iterdir()):
+        files = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        top = folder.parent
+        assert {path.relative_to(top).as_posix() for path in files} <= held
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The python of an environment with the wheel; what the wheel needs it sees in this one."""
+    pytest.importorskip("pip")
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    words = ["--python", str(python), "install", "--no-deps", "--no-index", str(wheel)]
+    done = subprocess.run([sys.executable, "-m", "pip", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "what_it_needs.pth").write_text(sysconfig.get_path("purelib"))  # after its own
+    return python
+
+
+def test_an_installed_wheel_finds_its_recipes_and_its_plugins_in_any_folder(installed: Path, tmp_path: Path):
+    def run(*words: str) -> str:
+        done = subprocess.run(
+            [installed, *words],
+            cwd=tmp_path,
+            env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert str(installed.parents[1]) in run("-c", "import cbrcore; print(cbrcore.__file__)")
+    assert "OK" in run("-m", "cbrcore.cli", "check", str(QUICKSTART))
+    code = "from cbrcore.report.belong import find_paper_file; print(find_paper_file([]))"
+    assert run("-c", code).strip().endswith("share/cbr/recipes/tables/paper.yaml")
+
+
+def test_in_a_source_tree_recipes_are_found_from_any_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, here):
+    monkeypatch.chdir(tmp_path)
+    assert shipped(QUICKSTART) == ROOT / QUICKSTART
+    assert here("check", QUICKSTART).returncode == 0
+
+
+def test_a_recipe_of_the_working_directory_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, here):
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / QUICKSTART).write_text("schema: 2\n")
+    monkeypatch.chdir(tmp_path)
+    assert "schema" in here("check", QUICKSTART).stderr
+
+
+@pytest.mark.parametrize(
+    "path", ["recipes/nothing.yaml", "recipes/../README.md", "/recipes/quickstart.yaml", "README.md"]
+)
+def test_nothing_else_is_found(path: str):
+    assert shipped(Path(path)) is None

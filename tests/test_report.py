@@ -190,6 +190,15 @@ def test_agents_of_one_name_are_told_apart_by_what_differs(run):
     assert [each.agent for each in groups] == ["BiKE (gamma 0.9)", "BiKE (gamma 0.5)"]
 
 
+def test_agents_of_other_parts_are_told_apart_by_the_parts(tmp_path):
+    """FSQ has other settings than VQ, and is in no table of the paper for TWC."""
+    for part in ("cbr_fsq/fsq", "cbr_projection/srp"):
+        text = recipe_text("twc.yaml", "bike_cbr-level=easy-seed=0", f"quantizer={{use: {part}}}", "name=mine")
+        write_run(tmp_path / part, text, results(0, {"in": played(1, 1), "out": played(1, 1)}))
+    groups, _ = groups_of(tmp_path / "cbr_fsq", tmp_path / "cbr_projection")
+    assert [each.agent for each in groups] == ["mine (quantizer fsq)", "mine (quantizer srp)"]
+
+
 @pytest.mark.parametrize(
     ("name", "rest"), [("bike_cbr-level=easy-seed=3", "bike_cbr-level=easy"), ("a-3", "a"), ("3", "3"), ("a", "a")]
 )

@@ -11,7 +11,8 @@ from cbrcore.sweep import VARIANTS
 
 ENVIRONMENT = "environment."
 MOST_SETTINGS = 2
-"""Groups of one name are told apart by so many settings at most, else by their folders' names."""
+"""Groups of one name are told apart by so many settings or parts at most, else by their folders' names."""
+USE = ".use"
 
 
 def name_groups(groups: Sequence[Group], paper: Paper) -> None:
@@ -82,6 +83,20 @@ def _difference(group: Group, others: Sequence[Group], *, places: bool) -> str:
         for path in everything
         if path.startswith(ENVIRONMENT) == places and len({repr(other.settings.get(path)) for other in others}) > 1
     ]
-    if 0 < len(paths) <= MOST_SETTINGS:
-        return ", ".join(f"{path.rpartition('.')[2]} {group.settings.get(path, '-')}" for path in paths)
+    parts = [path for path in paths if path.endswith(USE)]
+    for telling in (paths, parts):
+        if 0 < len(telling) <= MOST_SETTINGS and _are_distinct(others, telling):
+            return ", ".join(_setting(group, path) for path in telling)
     return seedless(group.runs[0].path.name)
+
+
+def _are_distinct(groups: Sequence[Group], paths: Sequence[str]) -> bool:
+    return len({repr([group.settings.get(path) for path in paths]) for group in groups}) == len(groups)
+
+
+def _setting(group: Group, path: str) -> str:
+    """ "gamma 0.5" for training.gamma, and "quantizer fsq" for quantizer.use."""
+    value = str(group.settings.get(path, "-"))
+    if path.endswith(USE):
+        path, value = path.removesuffix(USE), value.rpartition("/")[2]
+    return f"{path.rpartition('.')[2]} {value}"

@@ -114,6 +114,9 @@ class _Composer(yaml.SafeLoader):
 class _Dumper(yaml.SafeDumper):
     """Quotes what either YAML 1.1 or our own rules would not read as text."""
 
+    # PyYAML's own interface; every other escape is written as \x09
+    ESCAPE_REPLACEMENTS = {'"': '"', "\\": "\\"}  # type: ignore[misc]  # noqa: RUF012
+
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
@@ -204,7 +207,7 @@ class _Builder:
         text: str = node.value
         if _BROKEN.search(text):
             return self._flaw(node, keys, "holds half of a character (\\ud800 to \\udfff)")
-        if node.style == '"' and re.match(r"[A-Za-z]:[^\w]", text) and any(ord(c) < 32 for c in text):
+        if node.style == '"' and _WINDOWS_PATH.match(_source(node)):
             return self._flaw(node, keys, r"a backslash in double quotes starts an escape; write 'C:\like\this'")
         return text
 
@@ -212,6 +215,16 @@ class _Builder:
         flaw = Flaw(_line(node), keys, message)
         if flaw not in self._flaws:  # a merged section is walked more than once
             self._flaws.append(flaw)
+
+
+_WINDOWS_PATH = re.compile(r'"[A-Za-z]:\\[0abtnvfre]')
+"""A drive and a letter that is an escape: "C:\\temp" has a tab in it. Whoever wants one writes \\x09."""
+
+
+def _source(node: yaml.Node) -> str:
+    """How the scalar begins in the text."""
+    mark = node.start_mark
+    return str(mark.buffer or "")[mark.pointer : mark.pointer + 8]
 
 
 def _line(node: yaml.Node) -> int:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cbrcore.yamltext import MAX_VALUES, dump, parse
@@ -195,6 +195,8 @@ DATA = st.recursive(
 
 
 @given(DATA)
+@example("A:\x1f")  # looks like a drive and an escape
+@example({"A:\tb": "C:\new \b"})
 def test_a_dump_reads_back_as_the_same_data(data):
     document = parse(dump(data))
     assert document.flaws == []

@@ -211,16 +211,14 @@ def policy_of(reasoner: CaseBasedReasoner, trace: Trace) -> dict[Action, float]:
 
 def nearest_case(reasoner: CaseBasedReasoner, trace: Trace) -> tuple[EntityTuple, Match] | None:
     """(context, the most similar case) over all contexts of a step, whatever tau says; None if there is none."""
-    retriever, seen = reasoner.retriever, trace.agent_input.observation
-    contexts = list(dict.fromkeys(action.seeds for action in seen.admissible if action.seeds))
-    if retriever is None or not len(retriever.memory) or not contexts:
+    compared = similarities_at(reasoner, trace)
+    if not compared.values.size:
         return None
-    similarities = retriever.memory.index.similarities(retriever.keys(trace.situation, contexts))  # [n, m]
-    row, column = divmod(int(similarities.argmax()), similarities.shape[1])
-    relevance = float(similarities[row, column])
+    column, row = divmod(int(compared.values.T.argmax()), len(compared.cases))  # the first context among equals
+    relevance = float(compared.values[row, column])
     if relevance == float("-inf"):  # an approximate index did not look at any
         return None
-    return contexts[row], Match(retriever.memory.cases[column], relevance)
+    return compared.contexts[column], Match(compared.cases[row], relevance)
 
 
 @dataclass(frozen=True)

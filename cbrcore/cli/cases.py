@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from cbrcore.cli.options import AsJson, PluginFiles, RunPath
+from cbrcore.cli.options import AsJson, PluginFiles, RunPath, print_table
 from cbrcore.errors import closest
 
 if TYPE_CHECKING:
@@ -146,14 +145,6 @@ def _memory(*, failures: bool) -> str:
 
 
 def _table(rows: list[CaseRow]) -> None:
-    """Rows under a header: plain text, or a table on a terminal."""
     from cbrcore.caselist import shown
-    from cbrcore.listing import aligned, rich_table
 
-    table = [LISTED, *(tuple(shown(getattr(row, field)) for field in LISTED) for row in rows)]
-    if not sys.stdout.isatty():
-        typer.echo(aligned(table))
-        return
-    from rich.console import Console
-
-    Console().print(rich_table(table))
+    print_table([LISTED, *(tuple(shown(getattr(row, field)) for field in LISTED) for row in rows)])

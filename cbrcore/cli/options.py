@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -58,3 +59,15 @@ def say(message: str) -> None:
 
 def print_json(data: Any) -> None:
     typer.echo(json.dumps(data, indent=2))
+
+
+def print_table(rows: list[tuple[str, ...]]) -> None:
+    """Rows under a header: plain text, or a table on a terminal."""
+    from cbrcore.listing import aligned, rich_table
+
+    if not sys.stdout.isatty():
+        typer.echo(aligned(rows))
+        return
+    from rich.console import Console
+
+    Console().print(rich_table(rows))

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from cbrcore.cli.options import AsJson, PluginFiles, RecipePath, Sets, checked_recipe, plugins_of, print_json, say
+from cbrcore.cli.options import (
+    AsJson,
+    PluginFiles,
+    RecipePath,
+    Sets,
+    checked_recipe,
+    plugins_of,
+    print_json,
+    print_table,
+    say,
+)
 
 
 def doctor(
@@ -44,7 +54,9 @@ def list_plugins(
         return
     tables = [listing.plugin_rows(report), *([listing.component_rows(report)] if verbose else [])]
     for rows in tables:
-        _print_rich(listing.rich_table(rows)) if sys.stdout.isatty() else typer.echo(listing.aligned(rows) + "\n")
+        print_table(rows)
+        if not sys.stdout.isatty():
+            typer.echo()
 
 
 def show(
@@ -70,9 +82,3 @@ def check(recipe: RecipePath, *, set_: Sets = None, plugin: PluginFiles = None) 
 
     checked, _ = checked_recipe(recipe, set_ or (), plugin or ())
     typer.echo(listing.recipe_text(checked))
-
-
-def _print_rich(table: Any) -> None:
-    from rich.console import Console
-
-    Console().print(table)

@@ -78,12 +78,12 @@ def write_page(name: str, listed: Listed, rows: Sequence[CaseRow], to: Path) -> 
     """
     if to.is_dir():
         raise CbrError(f"{to} is a folder", hint=f"name a file: {to / 'cases.html'}")
-    situations = {
-        case.id: situation_lines(situation, case.seeds)
+    made_of = {
+        case.id: (situation, case.seeds)
         for case, situation in zip(listed.stored.cases, listed.stored.situations, strict=True)
     }
     to.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(to, page(name, rows, [situations[row.id] for row in rows]))
+    write_atomically(to, page(name, rows, [situation_lines(*made_of[row.id]) for row in rows]))
 
 
 def page(name: str, rows: Sequence[CaseRow], situations: Sequence[Sequence[str]]) -> str:

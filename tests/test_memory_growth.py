@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
+from run_folders import rows
 from test_agents_train import train
 
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
-from cbrcore.records import METRICS_FILE
 from cbrcore.sweep import expand
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "tables" / "memory_growth.yaml"
@@ -29,9 +28,9 @@ def test_continuous_keys_fill_the_memory_and_codes_do_not(games_dir, cache_dir, 
     for run in expand(load_recipe(RECIPE, overrides=SMALL, registry=registry)):
         variant = run.choices["variants"]
         train(load_recipe(RECIPE, overrides=[*SMALL, *run.overrides], registry=registry), tmp_path / variant)
-        rows = [json.loads(line) for line in (tmp_path / variant / METRICS_FILE).read_text().splitlines()]
-        sizes[variant] = [row["memory_size"] for row in rows]
-        rewards[variant] = sum(row["score"] for row in rows)
+        episodes = rows(tmp_path / variant)
+        sizes[variant] = [row["memory_size"] for row in episodes]
+        rewards[variant] = sum(row["score"] for row in episodes)
     continuous, codes = sizes["bike_cbr_continuous"], sizes["bike_cbr"]
     assert continuous[-1] > 1.5 * rewards["bike_cbr_continuous"]  # k = 2 actions a reward, few known
     assert codes[-1] < 0.4 * continuous[-1]

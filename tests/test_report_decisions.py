@@ -129,6 +129,11 @@ def check(example: Example) -> None:
     values, chosen = compared.values, decision.chosen
     assert values.shape == (len(compared.cases), len(compared.contexts))
     assert ((values >= 0) & (values <= 1 + 1e-6)).all()
+    nearest = example.step.explained.nearest
+    assert (nearest is None) == (not values.size)
+    if nearest is not None:
+        assert nearest.relevance == values.max()
+        assert nearest.context in compared.contexts
     assert (example.chosen is None) == (chosen is None)
     if chosen is not None:
         row, column = example.chosen

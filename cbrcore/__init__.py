@@ -1,21 +1,58 @@
-"""cbr: case-based reasoning agents for text games. The names below are the contract for plugin authors."""
+"""cbr: case-based reasoning agents for text games. The names below are the contract for plugin authors and scripts.
 
-from cbrcore.config import ComponentConfig, NoSettings
-from cbrcore.errors import CbrError
-from cbrcore.hookspecs import API_VERSION, hookimpl
-from cbrcore.interfaces import Build
-from cbrcore.types import Action, Observation, StateGraph
+They are imported when they are used: ``import cbrcore`` costs nothing, and a plugin that only declares its parts
+imports neither pydantic nor torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = [
-    "API_VERSION",
-    "Action",
-    "Build",
-    "CbrError",
-    "ComponentConfig",
-    "NoSettings",
-    "Observation",
-    "StateGraph",
-    "__version__",
-    "hookimpl",
-]
+
+_WHERE = {
+    "config": ("ComponentConfig", "MemoryConfig", "NestedPart", "NoSettings", "Part", "Settings", "expand_path"),
+    "errors": ("CbrError", "GameError", "ModelError", "RunFailed", "closest", "suggest"),
+    "hookspecs": ("API_VERSION", "hookimpl"),
+    "interfaces": (
+        "AgentInput", "AgentState", "Build", "CaseStore", "ChecksRecipe", "Column", "ConcurrentEnvironment",
+        "ContextEncoder", "Ended", "Environment", "Fault", "Figure", "Finding", "Job", "KeyIndex", "Keys",
+        "KnowsPlaces", "Launcher", "Learner", "Memory", "NeuralAgent", "PlacesObjects", "PolicyOutput",
+        "Pretraining", "Quantizer", "Recorder", "ReportedRun", "ReportsMetrics", "RetainItem", "RetainPolicy",
+        "RevisingAgent", "Scene", "Section", "Situation", "StoredCases", "Table", "TextEncoder", "Trial",
+        "ViewsActions",
+    ),
+    "registry": ("Component", "Registrar"),
+    "rng": ("Streams", "derive_seed"),
+    "types": (
+        "SLOT", "Action", "Candidate", "Case", "Decision", "Ending", "EntityTuple", "Episode", "Match",
+        "Observation", "Provenance", "StateGraph", "StepResult", "Transition", "Triple", "arity", "fill",
+    ),
+}  # fmt: skip
+"""Module -> the public names in it."""
+_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
+
+__all__ = ["__version__", *sorted(_MODULE_OF)]
+
+if TYPE_CHECKING:
+    from cbrcore.config import *  # noqa: F403
+    from cbrcore.errors import *  # noqa: F403
+    from cbrcore.hookspecs import *  # noqa: F403
+    from cbrcore.interfaces import *  # noqa: F403
+    from cbrcore.registry import *  # noqa: F403
+    from cbrcore.rng import *  # noqa: F403
+    from cbrcore.types import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{module}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,40 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cbrcore.errors import RunFolderError
-from cbrcore.interfaces import Situation
+from cbrcore.interfaces import Situation, StoredCases
 from cbrcore.types import Case, Provenance, StateGraph
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 CASES_FILE = "cases.jsonl"
 SITUATIONS_FILE = "situations.jsonl"
 KEYS_FILE = "keys.safetensors"
 FACTS = "case_memory"
-
-
-@dataclass(frozen=True)
-class StoredCases:
-    """What the files of a case memory hold.
-
-    Attributes:
-        keys: [len(cases), ...], None without cases.
-        situations: of each case; None where it was not written.
-        identity: the settings of encoders and quantizer that made the keys.
-        weights: a digest of their parameters, "" if unknown.
-    """
-
-    cases: Sequence[Case]
-    keys: Tensor | None
-    situations: Sequence[Situation]
-    identity: str
-    weights: str
-    next_id: int
 
 
 def write_cases(folder: Path, stored: StoredCases) -> None:

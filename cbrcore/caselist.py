@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from cbrcore.casefiles import StoredCases, read_cases
+from cbrcore.casefiles import read_cases
 from cbrcore.cases import MEMORY, checkpoint_with_cases
 from cbrcore.errors import CbrError, suggest
-from cbrcore.interfaces import Situation
+from cbrcore.interfaces import Situation, StoredCases
 from cbrcore.memory import CaseMemory, preference
 from cbrcore.plugins import PluginReport
 from cbrcore.records import read_json

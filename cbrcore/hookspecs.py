@@ -1,7 +1,8 @@
-"""The hooks a plugin may implement: one per kind of part. Declare; do not build.
+"""The hooks a plugin may implement: one for each kind of thing it can offer. Declare; do not build.
 
-Each hook receives a `Registrar` and calls ``registry.add(name, factory=..., config=..., summary=...)``
-with import paths as strings, so that loading a plugin imports nothing heavy.
+Each hook receives a `Registrar` and calls ``registry.add(name, factory="package.module:object", summary=...)``
+with import paths as strings, so that loading a plugin imports nothing heavy. A *kind* is called as its hook says
+(`cbrcore.registry.KINDS`): ``register_retain_policies`` offers things of the kind "retain_policy".
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
+# -- parts of a recipe: the factory is called as factory(config, build) ------------------------------------------
+
+
 @hookspec
 def register_environments(registry: Registrar) -> None:
-    """Offer environments (`cbrcore.interfaces.Environment`)."""
+    """Offer environments (`cbrcore.interfaces.Environment`): families of text games."""
 
 
 @hookspec
@@ -42,6 +46,11 @@ def register_quantizers(registry: Registrar) -> None:
 
 
 @hookspec
+def register_memories(registry: Registrar) -> None:
+    """Offer case memories (`cbrcore.interfaces.Memory`): what keeps cases and finds them again."""
+
+
+@hookspec
 def register_retain_policies(registry: Registrar) -> None:
     """Offer retain policies (`cbrcore.interfaces.RetainPolicy`)."""
 
@@ -52,5 +61,47 @@ def register_agents(registry: Registrar) -> None:
 
 
 @hookspec
+def register_learners(registry: Registrar) -> None:
+    """Offer learners (`cbrcore.interfaces.Learner`): what turns transitions into updates."""
+
+
+@hookspec
+def register_pretrainings(registry: Registrar) -> None:
+    """Offer pretrainings (`cbrcore.interfaces.Pretraining`): what a retriever learns before the first play."""
+
+
+@hookspec
+def register_recorders(registry: Registrar) -> None:
+    """Offer recorders (`cbrcore.interfaces.Recorder`): who is told each metrics row and the results."""
+
+
+@hookspec
 def register_launchers(registry: Registrar) -> None:
     """Offer launchers (`cbrcore.interfaces.Launcher`): where the runs of a sweep execute."""
+
+
+# -- around the recipe: what the factory is stands in each hook --------------------------------------------------
+
+
+@hookspec
+def register_recipe_sections(registry: Registrar) -> None:
+    """Offer top-level recipe keys. The name is the key; the factory is the settings class of what stands below it
+    (`cbrcore.config.Settings`), which may check itself against the whole recipe
+    (`cbrcore.interfaces.ChecksRecipe`)."""
+
+
+@hookspec
+def register_commands(registry: Registrar) -> None:
+    """Offer commands: ``cbr NAME``. The factory is a function as Typer takes it, or a ``typer.Typer``."""
+
+
+@hookspec
+def register_checks(registry: Registrar) -> None:
+    """Offer checks for ``cbr doctor``. The factory is called as ``factory(quick=...)`` and gives
+    `cbrcore.interfaces.Finding`, each with how to mend it."""
+
+
+@hookspec
+def register_report_sections(registry: Registrar) -> None:
+    """Offer sections of ``cbr report``. The factory is called as ``factory(runs)`` with all
+    `cbrcore.interfaces.ReportedRun` and gives a `cbrcore.interfaces.Section`, or None if it has nothing to say."""

@@ -12,15 +12,30 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from cbrcore.errors import CbrError
-from cbrcore.types import Action, Candidate, EntityTuple, Observation, StepResult
+from cbrcore.types import (
+    Action,
+    Candidate,
+    Case,
+    EntityTuple,
+    Match,
+    Observation,
+    Provenance,
+    StepResult,
+    Transition,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
     from torch import Tensor
+
+    from cbrcore.config import TrainingConfig
+    from cbrcore.reasoner import CaseBasedReasoner
+    from cbrcore.rng import Streams
+    from cbrcore.timing import Stopwatch
 
 Situation = Any
 """What a context encoder keeps of an observation; hashable (the state graph for graph encoders)."""
@@ -53,6 +68,8 @@ class Build:
         context_dim: d, known once the context encoder is built; 0 before.
         action_features: width e of the features that an agent is given for each admissible action
             (`AgentInput.action_features`) and takes in beside what scores the action; 0: none.
+        index: makes a new, empty index for the keys of the recipe's quantizer; None before that is built.
+        identity: of what makes the keys (encoders, quantizer), known once these are built; "" before.
         make: builds the part in a setting of the component's own (`cbrcore.config.NestedPart`), by the setting's
             name, with the `Build` that it shall have.
     """
@@ -64,6 +81,8 @@ class Build:
     text_encoder: TextEncoder | None = None
     context_dim: int = 0
     action_features: int = 0
+    index: Callable[[], KeyIndex] | None = None
+    identity: str = ""
     make: Callable[[str, Build], Any] = no_parts
 
 
@@ -72,10 +91,8 @@ class Environment(Protocol):
     """A family of text games in named splits; one game is played at a time.
 
     `handicaps` names everything that makes the task easier than the bare text game (ground-truth
-    graph, filtered commands ...); it is copied into the results.
-
-    It may tell, for `cbr report` alone, where the objects of a split's games belong:
-    ``object_places(split) -> {object: {place, ...}}``.
+    graph, filtered commands ...); it is copied into the results. Optional abilities: `ConcurrentEnvironment`,
+    `KnowsPlaces`.
     """
 
     handicaps: Mapping[str, Any]
@@ -122,6 +139,15 @@ class ConcurrentEnvironment(Environment, Protocol):
 
 
 @runtime_checkable
+class KnowsPlaces(Protocol):
+    """An environment that can tell, for `cbr report` alone, where the objects of its games belong."""
+
+    def object_places(self, split: str) -> Mapping[str, set[str]]:
+        """object -> its places, over the games of a split."""
+        ...
+
+
+@runtime_checkable
 class TextEncoder(Protocol):
     """A frozen encoder of texts. `identity` changes whenever the vectors would."""
 
@@ -146,12 +172,7 @@ class Trainable(Protocol):
 class ContextEncoder(Trainable, Protocol):
     """context(s_t, a_t): a continuous vector for the portion of the state relevant to an action [P §4.1].
 
-    An encoder that makes a context of only some of an action's entities may have a method ``view(action)``: the
-    action with its other entities as words of the template ("insert {} into fridge" of the apple). Cases then hold
-    that template, and reuse puts the current action's own entities into it.
-
-    An encoder that gives an object a vector of its own may say, for `cbr report`, how well neighbours share a
-    place: ``held_out({object: places})``, as `cbr_entity/entity` has it [P App. G].
+    Optional abilities: `ViewsActions`, `PlacesObjects`.
     """
 
     dim: int
@@ -162,6 +183,28 @@ class ContextEncoder(Trainable, Protocol):
 
     def contexts_of_pairs(self, pairs: Sequence[tuple[Situation, EntityTuple]]) -> Tensor:
         """[n, d]: one context per pair of state and seeds. A row depends on its own pair alone."""
+        ...
+
+
+@runtime_checkable
+class ViewsActions(Protocol):
+    """A context encoder that makes a context of only some of an action's entities.
+
+    Cases then hold the template that it sees, and reuse puts the current action's own entities into it.
+    """
+
+    def view(self, action: Action) -> Action:
+        """The action with its other entities as words of the template ("insert {} into fridge" of the apple)."""
+        ...
+
+
+@runtime_checkable
+class PlacesObjects(Protocol):
+    """A context encoder that gives an object a vector of its own, so that `cbr report` can show how well
+    neighbours share a place [P App. G]."""
+
+    def held_out(self, places: Mapping[str, set[str]]) -> Any:
+        """object -> its places; how often the nearest other object has a place in common, and the vectors."""
         ...
 
 
@@ -254,6 +297,102 @@ class RetainPolicy(Protocol):
 
 
 @dataclass(frozen=True)
+class StoredCases:
+    """What the files of a case memory hold (`cbrcore.casefiles`).
+
+    Attributes:
+        keys: [len(cases), ...], None without cases.
+        situations: of each case; None where it was not written.
+        identity: the settings of encoders and quantizer that made the keys.
+        weights: a digest of their parameters, "" if unknown.
+    """
+
+    cases: Sequence[Case]
+    keys: Tensor | None
+    situations: Sequence[Situation]
+    identity: str
+    weights: str
+    next_id: int
+
+
+@runtime_checkable
+class CaseStore(Protocol):
+    """Cases with their keys, as a checkpoint holds them.
+
+    Attributes:
+        cases: in the order in which they were retained.
+        situations: case id -> what its key was made of, beside its seeds; enough to make the key again.
+    """
+
+    cases: list[Case]
+    situations: dict[int, Situation]
+
+    def __len__(self) -> int: ...
+
+    def key_of(self, case: Case) -> Tensor:
+        """The stored key [...] of a case; a constant."""
+        ...
+
+    def replace_keys(self, keys: Tensor) -> None:
+        """Give the cases new keys [len(self), ...], in the order of `cases`."""
+        ...
+
+    def merge(self, stored: StoredCases, keys: Tensor | None) -> None:
+        """Add the cases of another run, with these keys [len(stored.cases), ...]."""
+        ...
+
+    def save(self, folder: Path, *, weights: str = "") -> None:
+        """Write everything into `folder`, the cases among it as `cbrcore.casefiles` has them."""
+        ...
+
+    def load(self, folder: Path) -> None:
+        """Replace the contents by what `save` wrote. RunFolderError: damaged, or made by other encoders."""
+        ...
+
+
+@runtime_checkable
+class Memory(CaseStore, Protocol):
+    """The case memory M: keeps (key, action) pairs and finds them again [P §3, §4.2].
+
+    Built with `Build.index`, which makes an empty index for the quantizer's keys, and `Build.identity`; its
+    settings are a `cbrcore.config.MemoryConfig`.
+
+    Attributes:
+        threshold: tau; a case is retrieved if its relevance is strictly greater.
+    """
+
+    threshold: float
+
+    def retrieve(self, keys: Tensor) -> list[list[Match]]:
+        """For each key [n, ...] the matches above tau (several only if they tie), the preferred one first."""
+        ...
+
+    def similarities(self, keys: Tensor) -> Tensor:
+        """[n, len(self)]: of each key to each case, as `retrieve` compares them; -inf where it does not look."""
+        ...
+
+    def add(
+        self, key: Tensor, action: Action, provenance: Provenance, *, step: int, situation: Situation = None
+    ) -> Case:
+        """Retain a case, or count it if an equal one is there.
+
+        Args:
+            key: one key, without a batch dimension.
+            step: environment steps of the run so far.
+            situation: what the key was made of.
+        """
+        ...
+
+    def note_outcome(self, item: RetainItem, provenance: Provenance, *, failed: bool, step: int) -> None:
+        """What came of an executed action that has a key (`failed`: it was reused and earned nothing)."""
+        ...
+
+    def stores(self) -> Mapping[str, CaseStore]:
+        """All that is remembered, by the name of its folder in a checkpoint; "memory" holds the cases."""
+        ...
+
+
+@dataclass(frozen=True)
 class AgentInput:
     """One step for an agent: what it sees, its recurrent state before, and what the reasoner offers.
 
@@ -290,8 +429,8 @@ class NeuralAgent(Trainable, Protocol):
       environment; it is copied into the results.
     * `action_features`: the width of the features per admissible action that it takes in; what
       `Build.action_features` asked for.
-    * `joint`: True if it weighs the candidates itself. It is then asked at every step, and trained together with
-      the retriever [P App. E].
+
+    Optional ability: `RevisingAgent`.
     """
 
     def initial_state(self) -> AgentState:
@@ -301,6 +440,125 @@ class NeuralAgent(Trainable, Protocol):
     def policy(self, inputs: Sequence[AgentInput]) -> list[PolicyOutput]:
         """One output per input, batched. With gradients enabled they reach the agent's parameters,
         but not the recurrent state given in the input (it is a constant)."""
+        ...
+
+
+@runtime_checkable
+class RevisingAgent(NeuralAgent, Protocol):
+    """An agent that does the revise step itself: it has weighed what the memory offers in its policy, is asked at
+    every step, and needs a case memory [P App. E]."""
+
+    def revise(self, candidates: Sequence[Candidate], drawn: Action) -> Candidate | None:
+        """The candidate that offered the action `drawn` from its policy, None if it is the agent's own alone. The
+        action is executed in either case."""
+        ...
+
+
+@runtime_checkable
+class ReportsMetrics(Protocol):
+    """Any part that has figures worth logging. They reach metrics.jsonl, the recorders and the report by name."""
+
+    def metrics(self) -> Mapping[str, float]:
+        """name -> value, after a game play."""
+        ...
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """Turns the transitions of the running episodes into updates; the observer of `cbrcore.runner.play_together`.
+
+    Attributes:
+        skipped: how many updates a loss or gradient that is not finite has cost.
+    """
+
+    skipped: int
+
+    def begin(
+        self, players: Sequence[CaseBasedReasoner], training: TrainingConfig, streams: Streams, clock: Stopwatch
+    ) -> None:
+        """Make optimisers and the like, before the first step.
+
+        Args:
+            players: one for each game that is played at the same time; they share agent and retriever.
+        """
+        ...
+
+    def took_step(self, seat: int, transition: Transition) -> None:
+        """The player in this seat took a step."""
+        ...
+
+    def round_of_steps_done(self) -> None:
+        """Every player whose episode goes on has taken a step since the last call: a good moment for an update."""
+        ...
+
+    def pop_losses(self) -> Mapping[str, float | None]:
+        """Mean losses since the last call as ``loss_<name>``, for the metrics row; None where was no update."""
+        ...
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        """Everything it needs to go on after a resume, beside the weights of the parts; names hold a colon."""
+        ...
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on from a checkpoint's tensors; those that `tensors` named are among them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a pretraining has to work with.
+
+    Attributes:
+        environments: alike, one for each game that may be played at the same time.
+        player: agent and retriever.
+        directory: relative paths in settings start here.
+        phase, advance: show progress: ``phase(title, total)``, then ``advance()`` for each unit; `advance` raises
+            `cbrcore.errors.Interrupted` if the user wants to stop.
+    """
+
+    environments: Sequence[Environment]
+    player: CaseBasedReasoner
+    training: TrainingConfig
+    streams: Streams
+    clock: Stopwatch
+    directory: Path
+    phase: Callable[[str, int], None]
+    advance: Callable[[], None]
+
+
+@runtime_checkable
+class Pretraining(Protocol):
+    """What the retriever learns before the first play [P §5]."""
+
+    def run(self, scene: Scene) -> Mapping[str, Any] | None:
+        """Train the retriever of ``scene.player``; JSON-able facts for the results, None if nothing was to do."""
+        ...
+
+
+@runtime_checkable
+class Recorder(Protocol):
+    """Is told each metrics row and the results, to show them elsewhere. metrics.jsonl is written without it."""
+
+    def begin(self, folder: Path, recipe: Mapping[str, Any], *, after: int) -> None:
+        """A run begins or goes on.
+
+        Args:
+            folder: the run's.
+            recipe: the resolved recipe as plain data.
+            after: episodes that were recorded before; what a dead run recorded later is void.
+        """
+        ...
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """A row of metrics.jsonl."""
+        ...
+
+    def finish(self, results: Mapping[str, Any]) -> None:
+        """The run is done; what results.json holds."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything; safe to call twice, and without `finish` where a run ended early."""
         ...
 
 
@@ -342,3 +600,115 @@ class Launcher(Protocol):
         `launch` then yields the jobs that were running, as they end, and is over.
         """
         ...
+
+
+# -- around the recipe -------------------------------------------------------------------------------------------
+
+
+Keys = tuple[str | int, ...]
+"""The way to a value: ("training", "pretrain", "epochs")."""
+Fault = tuple[Keys, str]
+"""(where, what is wrong)"""
+Trial = Callable[[Mapping[str, Keys]], Iterable[Fault]]
+"""Checks the whole recipe with other values: dotted path of the recipe -> where in the section a value stands."""
+
+
+@runtime_checkable
+class ChecksRecipe(Protocol):
+    """A recipe section that is more than settings: it looks at the rest of the recipe."""
+
+    def faults(self, trial: Trial) -> Iterable[Fault]:
+        """What is wrong with the section, by the place in it."""
+        ...
+
+
+Health = Literal["ok", "absent", "problem", "broken"]
+"""absent: something optional is not here. problem: something optional is wrong. broken: it is essential."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check of ``cbr doctor`` found.
+
+    Attributes:
+        section: findings of one section stand together.
+        mend: what to type; empty if all is well.
+    """
+
+    section: str
+    name: str
+    status: Health
+    found: str
+    mend: str = ""
+
+
+class ReportedRun(Protocol):
+    """A finished run, as a section of the report sees it.
+
+    Attributes:
+        recipe, results: what recipe.yaml and results.json hold, as plain data.
+        metrics: the rows of metrics.jsonl.
+        agent, place: what the tables call it, and where it plays.
+    """
+
+    path: Path
+    recipe: Mapping[str, Any]
+    results: Mapping[str, Any]
+    metrics: Sequence[Mapping[str, Any]]
+    seed: int
+    agent: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Column:
+    """A table's column: its title, and what it holds: "text", "number", "ours" or "paper"."""
+
+    title: str
+    kind: str = "number"
+
+
+@dataclass(frozen=True)
+class Table:
+    """The same cells on the page, as Markdown and as CSV.
+
+    Attributes:
+        id: names its CSV file and its place on the page.
+        note: what to know about it, in one or two sentences.
+        remarks: further facts, one a line.
+    """
+
+    id: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the report.
+
+    Attributes:
+        id: names its file and its place on the page.
+        chart: an altair chart, or a Vega-Lite specification as a dictionary.
+        lines: (kind, text) shown below it.
+    """
+
+    id: str
+    title: str
+    chart: Any
+    caption: str = ""
+    lines: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report. Sections stand in ascending `order`: results from 10, figures from 20, protocol at 90."""
+
+    id: str
+    title: str
+    parts: Sequence[Table | Figure]
+    lead: str = ""
+    order: int = 50

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cbrcore.casefiles import StoredCases, read_cases, write_cases
+from cbrcore.casefiles import read_cases, write_cases
 from cbrcore.errors import RunFolderError
-from cbrcore.interfaces import KeyIndex, Situation
+from cbrcore.interfaces import KeyIndex, Situation, StoredCases
 from cbrcore.types import Action, Case, Match, Provenance
 
 if TYPE_CHECKING:

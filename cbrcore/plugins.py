@@ -30,9 +30,10 @@ from cbrcore import hookspecs
 from cbrcore.errors import PluginError, suggest
 from cbrcore.hookspecs import API_VERSION, PROJECT
 from cbrcore.loosefile import import_file
-from cbrcore.registry import HOOK_OF_KIND, Component, Registrar, Registry
+from cbrcore.registry import GLOBAL_NAMES, HOOK_OF_KIND, KINDS, Component, Registrar, Registry
 
 GROUP = "cbrcore.plugins"
+KIND_OF_HOOK = {hook: kind for kind, hook in HOOK_OF_KIND.items()}
 
 Status = Literal["ok", "failed", "refused", "empty", "skipped"]
 """ok: loaded. failed: raised while loading. refused: breaks a rule. empty: provides nothing.
@@ -63,8 +64,21 @@ class PluginReport:
     plugins: tuple[PluginInfo, ...]
 
     def problems(self) -> list[str]:
-        """One line for each plugin that was found but gives nothing, against its author's will."""
-        return [str(info) for info in self.plugins if info.status not in ("ok", "skipped")]
+        """One line for each plugin that was found but gives nothing, against its author's will, and for each name
+        that several of them claim."""
+        return [*(str(info) for info in self.plugins if info.status not in ("ok", "skipped")), *self._clashes()]
+
+    def origin(self, component: Component) -> str:
+        """Who offers it, in words: plugin, distribution and version."""
+        info = next(info for info in self.plugins if component in info.components)
+        return f"plugin {info.name!r} ({info.distribution} {info.version})"
+
+    def _clashes(self) -> list[str]:
+        return [
+            f"{kind.replace('_', ' ')} {name!r} is offered by {' and '.join(map(self.origin, same))}: none is used"
+            for kind in GLOBAL_NAMES
+            for name, same in self.registry.clashes(kind).items()
+        ]
 
 
 @dataclass(frozen=True)
@@ -123,9 +137,11 @@ def load_plugins(
 
 
 class _Loader:
-    """The plugins loaded so far. Every plugin has a pluggy manager of its own: dropping it is the rollback."""
+    """The plugins loaded so far, in one pluggy manager; a plugin that fails is unregistered again."""
 
     def __init__(self) -> None:
+        self._manager = pluggy.PluginManager(PROJECT)
+        self._manager.add_hookspecs(hookspecs)
         self.registry = Registry()
         self.infos: list[PluginInfo] = []
         self._loaded: list[tuple[_Candidate, object]] = []
@@ -182,12 +198,17 @@ class _Loader:
             if other.name == candidate.name:
                 raise PluginError(f"the name is taken by the plugin of {other.origin}; rename the file")
         _check_api_version(plugin)
-        manager = _register(plugin, candidate.name)
-        components = _call_hooks(manager, candidate.name)
+        try:
+            callers = _register(self._manager, plugin, candidate.name)
+            components = [found for caller in callers for found in _call_hook(caller, plugin, candidate.name)]
+        except BaseException:
+            if self._manager.is_registered(plugin):
+                self._manager.unregister(plugin)
+            raise
         self._loaded.append((candidate, plugin))
         if components:
-            return "ok", "", components
-        return "empty", _why_empty(plugin, manager), []
+            return "ok", "", sorted(components, key=lambda component: KINDS.index(component.kind))
+        return "empty", _why_empty(plugin, callers), []
 
 
 def _wanted(only: Collection[str] | None, installed: set[str]) -> Collection[str]:
@@ -233,35 +254,36 @@ def _check_api_version(plugin: object) -> None:
         )
 
 
-def _register(plugin: object, name: str) -> pluggy.PluginManager:
-    manager = pluggy.PluginManager(PROJECT)
-    manager.add_hookspecs(hookspecs)
+def _register(manager: pluggy.PluginManager, plugin: object, name: str) -> list[pluggy.HookCaller]:
+    """Register the plugin; the hooks that it implements."""
     try:
         manager.register(plugin, name)
     except pluggy.PluginValidationError as error:
         said = "; ".join(str(error).splitlines()[1:])
         raise PluginError(f"it does not fit plugin interface {API_VERSION}: {said}") from error
-    unknown = [hook.name for hook in manager.get_hookcallers(plugin) or () if _is_unknown(hook)]
+    callers = manager.get_hookcallers(plugin) or []
+    unknown = [caller.name for caller in callers if _is_unknown(caller, plugin)]
     if unknown:
         raise PluginError(f"unknown hook {unknown[0]!r}. {suggest(unknown[0], HOOK_OF_KIND.values())}")
-    return manager
+    return [caller for caller in callers if caller.has_spec()]
 
 
-def _is_unknown(hook: pluggy.HookCaller) -> bool:
-    return not hook.has_spec() and any(not impl.optionalhook for impl in hook.get_hookimpls())
+def _is_unknown(caller: pluggy.HookCaller, plugin: object) -> bool:
+    own = [impl for impl in caller.get_hookimpls() if impl.plugin is plugin]
+    return not caller.has_spec() and any(not impl.optionalhook for impl in own)
 
 
-def _call_hooks(manager: pluggy.PluginManager, name: str) -> list[Component]:
-    components: list[Component] = []
-    for kind, hook in HOOK_OF_KIND.items():
-        registrar = Registrar(kind, name)
-        getattr(manager.hook, hook)(registry=registrar)
-        components += registrar.components
-    return components
+def _call_hook(caller: pluggy.HookCaller, plugin: object, name: str) -> list[Component]:
+    """What this plugin alone offers through the hook: each plugin has a registrar of its own."""
+    registrar = Registrar(KIND_OF_HOOK[caller.name], name)
+    for impl in caller.get_hookimpls():
+        if impl.plugin is plugin:
+            impl.function(*[registrar for _ in impl.argnames])
+    return registrar.components
 
 
-def _why_empty(plugin: object, manager: pluggy.PluginManager) -> str:
-    if manager.get_hookcallers(plugin):
+def _why_empty(plugin: object, callers: Sequence[pluggy.HookCaller]) -> str:
+    if callers:
         return "provides nothing: its hooks registered no component"
     unmarked = [hook for hook in HOOK_OF_KIND.values() if hasattr(plugin, hook)]
     if unmarked:

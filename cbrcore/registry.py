@@ -1,44 +1,51 @@
 """Names -> import paths. Knows neither pluggy nor YAML, and imports a component only when asked to.
 
-A *kind* is a recipe key ("environment", "quantizer", ...). A component's qualified name is
-``plugin/name``; the bare name works as long as one plugin alone offers it.
+A *kind* is what a hook offers ("environment", "command", ...). A component's qualified name is ``plugin/name``;
+the bare name works as long as one plugin alone offers it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import re
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+from cbrcore import hookspecs
 from cbrcore.errors import CbrError, PluginError, closest, suggest
 
-HOOK_OF_KIND = {
-    "environment": "register_environments",
-    "text_encoder": "register_text_encoders",
-    "context_encoder": "register_context_encoders",
-    "quantizer": "register_quantizers",
-    "retain_policy": "register_retain_policies",
-    "agent": "register_agents",
-    "launcher": "register_launchers",
-}
+
+def _singular(hook: str) -> str:
+    """ "retain_policy" for "register_retain_policies"."""
+    return re.sub(r"ies$", "y", hook.removeprefix("register_")).removesuffix("s")
+
+
+HOOK_OF_KIND = {_singular(hook): hook for hook in vars(hookspecs) if hook.startswith("register_")}
+"""Every kind that can be offered, in the order of the hook specs; adding a hook spec adds a kind."""
 KINDS = tuple(HOOK_OF_KIND)
+GLOBAL_NAMES = ("command", "recipe_section")
+"""Kinds whose names stand alone (``cbr NAME``, a recipe's key): nobody can choose between two of them."""
+
+
+NO_SETTINGS = "cbrcore.config:NoSettings"
 
 
 @dataclass(frozen=True)
 class Component:
-    """One offered part: where it comes from and where its code is."""
+    """One offered thing: where it comes from and where its code is; see `Registrar.add`."""
 
     kind: str
     plugin: str
     name: str
     factory: str
-    config: str
+    config: str = NO_SETTINGS
     summary: str = ""
     requires: tuple[str, ...] = ()
+    brings: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def qualified(self) -> str:
@@ -49,7 +56,7 @@ class Component:
         return _load(self.config, self)
 
     def load_factory(self) -> Any:
-        """The callable that builds the part as ``factory(config, build)``."""
+        """What the factory's path names; of a recipe's part it is called as ``factory(config, build)``."""
         return _load(self.factory, self)
 
 
@@ -100,6 +107,13 @@ class Registry:
 
     def of_kind(self, kind: str) -> list[Component]:
         return [component for component in self if component.kind == kind]
+
+    def clashes(self, kind: str) -> dict[str, list[Component]]:
+        """Names of this kind that several plugins offer."""
+        by_name: dict[str, list[Component]] = {}
+        for component in self.of_kind(kind):
+            by_name.setdefault(component.name, []).append(component)
+        return {name: same for name, same in by_name.items() if len(same) > 1}
 
     def named(self, name: str) -> list[Component]:
         """All components of this name (qualified, or bare), of every kind.
@@ -157,16 +171,24 @@ class Registrar:
         self.components: list[Component] = []
 
     def add(
-        self, name: str, *, factory: str, config: str, summary: str = "", requires: Sequence[str] = ()
+        self,
+        name: str,
+        *,
+        factory: str,
+        config: str = NO_SETTINGS,
+        summary: str = "",
+        requires: Sequence[str] = (),
+        brings: Mapping[str, str] | None = None,
     ) -> None:
         """Offer a component.
 
         Args:
             name: short name, lower case, e.g. "vq".
-            factory: "package.module:callable", called as ``callable(config, build)``.
+            factory: "package.module:object"; what it must be says the hook (`cbrcore.hookspecs`).
             config: "package.module:Class", a `cbrcore.config.ComponentConfig`; must not import torch.
-            summary: one line for ``cbr list-plugins``.
+            summary: one line for ``cbr list-plugins``, and for ``cbr --help`` of a command.
             requires: distributions to install if the factory's module cannot be imported.
+            brings: parts that a recipe with this one has too unless it names others: kind -> "plugin/name".
 
         Raises:
             PluginError: the name or a path is malformed, or this plugin offered the name already.
@@ -178,4 +200,7 @@ class Registrar:
                 raise PluginError(f"{label} of {name!r} must be 'package.module:name', got {path!r}")
         if any(component.name == name for component in self.components):
             raise PluginError(f"{self.kind} {name!r} is registered twice by the same plugin")
-        self.components.append(Component(self.kind, self.plugin, name, factory, config, summary, tuple(requires)))
+        made = Component(
+            self.kind, self.plugin, name, factory, config, summary, tuple(requires), dict(brings or {})
+        )
+        self.components.append(made)

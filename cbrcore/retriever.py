@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cbrcore.casefiles import StoredCases
 from cbrcore.errors import RunFailed
 from cbrcore.freshness import FreshCache
-from cbrcore.interfaces import ContextEncoder, Quantizer, Situation, Trainable
+from cbrcore.interfaces import ContextEncoder, Quantizer, Situation, StoredCases, Trainable
 from cbrcore.memory import CaseMemory
 from cbrcore.timing import Stopwatch
 from cbrcore.types import Action, EntityTuple, Match

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cbrcore.casefiles import StoredCases, read_cases
+from cbrcore.casefiles import read_cases
 from cbrcore.config import Recipe, expand_path
 from cbrcore.errors import Interrupted
 from cbrcore.evaluation import ReuseCounts, game_seed
-from cbrcore.interfaces import ContextEncoder, Environment
+from cbrcore.interfaces import ContextEncoder, Environment, StoredCases
 from cbrcore.interrupt import StopRequest
 from cbrcore.reasoner import CaseBasedReasoner, Trace, decide_together
 from cbrcore.records import METRICS_FILE, MetricsLog, RunFolder, TensorBoardLog

@@ -1,4 +1,4 @@
-"""cbr: case-based reasoning agents for text games. The names below are the contract for plugin authors and scripts.
+"""cbr: case-based reasoning agents for text games. The names below are the contract for authors and scripts.
 
 They are imported when they are used: ``import cbrcore`` costs nothing, and a plugin that only declares its parts
 imports neither pydantic nor torch.

@@ -705,7 +705,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report. Sections stand in ascending `order`: results from 10, figures from 20, protocol at 90."""
+    """A part of the report. Sections stand by their `order`: results from 10, figures from 20, protocol at 90."""
 
     id: str
     title: str

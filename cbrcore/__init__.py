@@ -24,6 +24,7 @@ _WHERE = {
         "ViewsActions",
     ),
     "registry": ("Component", "Registrar"),
+    "runs": ("Run", "open", "run"),
     "rng": ("Streams", "derive_seed"),
     "types": (
         "SLOT", "Action", "Candidate", "Case", "Decision", "Ending", "EntityTuple", "Episode", "Match",
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from cbrcore.interfaces import *  # noqa: F403
     from cbrcore.registry import *  # noqa: F403
     from cbrcore.rng import *  # noqa: F403
+    from cbrcore.runs import Run, open, run  # noqa: F401
     from cbrcore.types import *  # noqa: F403
 
 

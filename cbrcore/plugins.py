@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
+import importlib.util
 import os
 import re
 import sys
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from itertools import groupby
 from pathlib import Path
+from types import ModuleType
 from typing import Literal
 
 import pluggy
@@ -29,7 +31,6 @@ import pluggy
 from cbrcore import hookspecs
 from cbrcore.errors import PluginError, suggest
 from cbrcore.hookspecs import API_VERSION, PROJECT
-from cbrcore.loosefile import import_file
 from cbrcore.registry import GLOBAL_NAMES, HOOK_OF_KIND, KINDS, Component, Registrar, Registry
 
 GROUP = "cbrcore.plugins"
@@ -302,3 +303,37 @@ def _cause(error: BaseException) -> str:
 def _is_authors(filename: str) -> bool:
     ours = (__file__, pluggy.__file__, importlib.__file__)
     return not filename.startswith("<") and not any(Path(filename).is_relative_to(Path(f).parent) for f in ours)
+
+
+# -- loose files -------------------------------------------------------------------------------------------------
+
+
+def import_file(path: Path) -> ModuleType:
+    """Import the file as the module of its own name, so that "name:Class" finds what is in it.
+
+    Raises:
+        PluginError: the name is no module name, or would hide another module.
+    """
+    name = path.stem
+    if not name.isidentifier() or name == "__init__":
+        raise PluginError(f"{path.name!r} cannot be imported by name; use letters, digits and '_'")
+    spec = importlib.util.find_spec(name)
+    if spec is None:
+        return _execute(name, path)
+    if spec.origin is not None and Path(spec.origin).resolve() == path:
+        return importlib.import_module(name)
+    raise PluginError(f"{path.name!r} would hide the module {name!r} ({spec.origin}); rename the file")
+
+
+def _execute(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None  # it ends with .py
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

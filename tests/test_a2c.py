@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cbrcore.interfaces import PolicyOutput
-from cbrcore.training.a2c import a2c_loss, n_step_returns
+from cbr_a2c.a2c import a2c_loss, n_step_returns
 
 
 def test_returns_by_hand():

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from cbrcore.casefiles import read_cases
-from cbrcore.caselist import CaseRow, nearest, select, situation_lines
-from cbrcore.cases_html import COLUMNS, page
+from cbrcore.cycle.casefiles import read_cases
+from cbr_cases.listing import CaseRow, nearest, select, situation_lines
+from cbr_cases.page import COLUMNS, page
 from cbrcore.errors import CbrError
 from cbrcore.plugins import load_plugins
-from cbrcore.trained import trained as opened
+from cbrcore.runs import trained as opened
 from cbrcore.types import StateGraph
 
 SMOKE = Path(__file__).parents[1] / "recipes" / "smoke" / "text_cbr_generated.yaml"

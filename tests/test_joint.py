@@ -15,18 +15,18 @@ from cbr_joint.agent import JointAgent
 from cbr_joint.config import JointConfig
 from cbr_text.agent import TextAgent
 from cbr_text.config import TextConfig
-from cbrcore.assemble import Parts
+from cbrcore.runs.assemble import Parts
 from cbrcore.config import Part, TrainingConfig
 from cbrcore.errors import Interrupted
 from cbrcore.interfaces import AgentInput, Build, PolicyOutput
-from cbrcore.memory import CaseMemory
-from cbrcore.reasoner import CaseBasedReasoner
-from cbrcore.records import METRICS_FILE
-from cbrcore.retriever import Retriever
+from cbr_memory.memory import CaseMemory
+from cbrcore.cycle.reasoner import CaseBasedReasoner
+from cbrcore.runs.folder import METRICS_FILE
+from cbrcore.cycle.retriever import Retriever
 from cbrcore.rng import Streams
 from cbrcore.testing import WordHashEncoder
-from cbrcore.timing import Stopwatch
-from cbrcore.training.learner import Learner
+from cbrcore.interfaces import Stopwatch
+from cbr_a2c.learner import Learner
 from cbrcore.types import Ending, StateGraph, StepResult, Transition
 
 TABLE = {"book": [1.0, 0.0, 0.2], "novel": [0.9, 0.3, 0.0], "plate": [0.0, 1.0, 0.1], "shelf": [0.0, 0.1, 0.3]}

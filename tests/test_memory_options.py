@@ -12,11 +12,11 @@ from test_memory import HERE, UNREWARDED
 from test_reasoner import BOOK_SHELF, LOOK, NOVEL_RACK, NOVEL_SHELF, TABLE, outcome, rng
 from toy_run import run
 
-from cbrcore.casefiles import read_cases
+from cbrcore.cycle.casefiles import read_cases
 from cbrcore.errors import RunFailed, RunFolderError
-from cbrcore.memory import CaseMemory
-from cbrcore.reasoner import CaseBasedReasoner
-from cbrcore.retriever import Retriever
+from cbr_memory.memory import CaseMemory
+from cbrcore.cycle.reasoner import CaseBasedReasoner
+from cbrcore.cycle.retriever import Retriever
 from cbrcore.types import StateGraph
 
 SOMEWHERE = StateGraph.of([], ["room"])

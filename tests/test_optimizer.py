@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cbrcore.errors import RunFailed
-from cbrcore.training.optimizer import MOST_SKIPS_IN_A_ROW, GuardedAdam
+from cbr_a2c.optimizer import MOST_SKIPS_IN_A_ROW, GuardedAdam
 
 
 class NanGradient(torch.autograd.Function):

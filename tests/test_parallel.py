@@ -11,11 +11,11 @@ from toy import ToyEnvironment
 from toy_run import parts, run, weights
 
 from cbrcore.errors import Interrupted, RunFailed
-from cbrcore.evaluation import UniformActor
+from cbrcore.cycle.evaluation import UniformActor
 from cbrcore.interfaces import ConcurrentEnvironment
-from cbrcore.reasoner import decide_together
-from cbrcore.records import METRICS_FILE
-from cbrcore.runner import Seat, play_episode, play_together
+from cbrcore.cycle.reasoner import decide_together
+from cbrcore.runs.folder import METRICS_FILE
+from cbrcore.cycle.runner import Seat, play_episode, play_together
 from cbrcore.types import Action, StepResult, Transition
 
 
@@ -149,7 +149,7 @@ def test_cases_know_the_episode_they_come_from(tmp_path):
 
 
 def test_an_update_takes_the_steps_of_all_games(tmp_path, monkeypatch):
-    from cbrcore.training.learner import Learner
+    from cbr_a2c.learner import Learner
 
     taken: list[int] = []
     update = Learner._update_agent
@@ -166,7 +166,7 @@ def test_an_update_takes_the_steps_of_all_games(tmp_path, monkeypatch):
 def test_each_games_returns_are_its_own():
     """Two windows of different length: discounting never runs from one game into the other."""
     from cbrcore.config import TrainingConfig
-    from cbrcore.training.learner import Learner
+    from cbr_a2c.learner import Learner
     from cbrcore.types import Decision, Ending
 
     built = parts()

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import typer
 
-from cbrcore.cli.play import chosen
+from cbr_watch.command import chosen
 from cbrcore.errors import CbrError
-from cbrcore.explanations import SHOWN, decision_lines, explain
-from cbrcore.play import policy_of, watch
+from cbr_watch.explanations import SHOWN, decision_lines, explain
+from cbr_watch.watching import policy_of, watch
 from cbrcore.plugins import load_plugins
-from cbrcore.trained import trained
+from cbrcore.runs import trained
 from cbrcore.types import Action, Candidate, Case, Decision, Match, Provenance
 
 ROOT = Path(__file__).parents[1]

@@ -13,10 +13,10 @@ from toy_run import parts, recipe, run
 
 from cbrcore.config import PretrainConfig, TrainingConfig
 from cbrcore.errors import RunFolderError
-from cbrcore.reasoner import CaseBasedReasoner
-from cbrcore.training.collect import collect_experience, collect_while_learning
-from cbrcore.training.pretrain import PairSampler, measure_similarities, pretrain_retriever
-from cbrcore.training.retriever_file import load_retriever, save_retriever
+from cbrcore.cycle.reasoner import CaseBasedReasoner
+from cbr_pretrain.experience import collect_experience, collect_while_learning
+from cbr_pretrain.pairs import PairSampler, measure_similarities, pretrain_retriever
+from cbr_pretrain.retriever_file import load_retriever, save_retriever
 
 SMOKE = Path(__file__).parents[1] / "recipes" / "smoke" / "text_cbr_generated.yaml"
 

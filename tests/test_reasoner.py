@@ -9,9 +9,9 @@ from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act,
 from test_memory import HERE, UNREWARDED
 
 from cbrcore.interfaces import RetainItem
-from cbrcore.memory import CaseMemory
-from cbrcore.reasoner import CaseBasedReasoner
-from cbrcore.retriever import Retriever
+from cbr_memory.memory import CaseMemory
+from cbrcore.cycle.reasoner import CaseBasedReasoner
+from cbrcore.cycle.retriever import Retriever
 from cbrcore.types import Action, Ending, Provenance, StateGraph, StepResult
 
 TABLE = {

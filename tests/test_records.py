@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from cbrcore.errors import RunFolderError
-from cbrcore.records import MetricsLog, RunFolder, read_json
+from cbrcore.runs.folder import MetricsLog, RunFolder, read_json
 
 
 @pytest.fixture

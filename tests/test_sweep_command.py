@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from cbrcore.cli.experiments import DEFAULT_LAUNCHER
+from cbrcore.cli import DEFAULT_LAUNCHER
 from cbrcore.console import PlainReporter, last_progress
 from cbrcore.plugins import load_plugins
-from cbrcore.records import RunFolder, user_of
+from cbrcore.runs.folder import RunFolder, user_of
 from cbrcore.sweep import SweepRun
-from cbrcore.sweeping.folder import Planned, State
-from cbrcore.sweeping.status import Status
-from cbrcore.sweeping.view import cells, table
+from cbr_sweep.folder import Planned, State
+from cbr_sweep.status import Status
+from cbr_sweep.view import cells, table
 
 TINY = """
 schema: 1
@@ -303,7 +303,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(cbr, recipe, tmp_path,
 
 
 def test_the_sweeping_process_does_not_import_torch():
-    script = "import sys, cbrcore.sweeping.session, cbr_launchers.local; sys.exit('torch' in sys.modules)"
+    script = "import sys, cbr_sweep.session, cbr_launchers.local; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from cbrcore.config import Recipe
 from cbrcore.errors import CbrError
-from cbrcore.evaluation import summarize
+from cbrcore.cycle.evaluation import summarize
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
 from cbrcore.report.paper import PaperCell, PaperTable, load_paper

@@ -14,14 +14,14 @@ from toy import ToyEnvironment
 from toy_run import SilentReporter, parts, recipe, run, weights
 
 from cbrcore.errors import Interrupted, RunFailed, RunFolderError
-from cbrcore.evaluation import Play, ReuseCounts, UniformActor, mean_std, ood_gap, play_passes, summarize
-from cbrcore.experiment import Experiment
-from cbrcore.interrupt import StopRequest
-from cbrcore.records import METRICS_FILE, RunFolder
-from cbrcore.runner import play_episode
-from cbrcore.training.checkpoint import Progress as Counters
-from cbrcore.training.checkpoint import latest_checkpoint, restore_agent, save_checkpoint
-from cbrcore.training.pretrain import Experience, PairSampler
+from cbrcore.cycle.evaluation import Play, ReuseCounts, UniformActor, mean_std, ood_gap, play_passes, summarize
+from cbrcore.runs import Experiment
+from cbrcore.console import StopRequest
+from cbrcore.runs.folder import METRICS_FILE, RunFolder
+from cbrcore.cycle.runner import play_episode
+from cbrcore.runs.checkpoint import Progress as Counters
+from cbrcore.runs.checkpoint import latest_checkpoint, restore_agent, save_checkpoint
+from cbr_pretrain.pairs import Experience, PairSampler
 from cbrcore.types import (
     Candidate,
     Case,

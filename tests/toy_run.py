@@ -8,7 +8,7 @@ import torch
 from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder
 from toy import GAMES, PLACES, ToyEnvironment
 
-from cbrcore.assemble import Parts
+from cbrcore.runs.assemble import Parts
 from cbrcore.config import (
     EvaluationConfig,
     MemoryConfig,
@@ -19,14 +19,14 @@ from cbrcore.config import (
     RunConfig,
     TrainingConfig,
 )
-from cbrcore.experiment import Experiment
-from cbrcore.interrupt import StopRequest
-from cbrcore.memory import CaseMemory
-from cbrcore.reasoner import CaseBasedReasoner
-from cbrcore.records import RunFolder
-from cbrcore.retriever import Retriever
+from cbrcore.runs import Experiment
+from cbrcore.console import StopRequest
+from cbr_memory.memory import CaseMemory
+from cbrcore.cycle.reasoner import CaseBasedReasoner
+from cbrcore.runs.folder import RunFolder
+from cbrcore.cycle.retriever import Retriever
 from cbrcore.rng import Streams
-from cbrcore.timing import Stopwatch
+from cbrcore.interfaces import Stopwatch
 
 THINGS = [thing for goals in GAMES.values() for thing in goals]
 

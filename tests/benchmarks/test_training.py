@@ -10,12 +10,12 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 from test_twc import WANTED, textworld_rate
 
-from cbrcore.assemble import assemble
-from cbrcore.interrupt import StopRequest
+from cbrcore.runs.assemble import assemble
+from cbrcore.console import StopRequest
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
-from cbrcore.records import RunFolder
-from cbrcore.training.trainer import Trainer
+from cbrcore.runs.folder import RunFolder
+from cbrcore.runs.trainer import Trainer
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "text_cbr_twc.yaml"
 JERICHO = RECIPE.with_name("bike_cbr_jericho.yaml")

@@ -10,7 +10,7 @@ from torch import Tensor
 from cbrcore import Build
 from cbrcore.errors import RunFailed
 from cbrcore.interfaces import Quantizer
-from cbrcore.memory import CaseMemory
+from cbr_memory.memory import CaseMemory
 from cbrcore.testing import DIM, QuantizerSuite
 from cbrcore.types import Provenance
 

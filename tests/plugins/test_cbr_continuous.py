@@ -10,7 +10,7 @@ from parts import act
 from cbr_continuous.config import ContinuousContextConfig
 from cbr_continuous.quantizer import ContinuousContext
 from cbrcore import Build
-from cbrcore.memory import CaseMemory
+from cbr_memory.memory import CaseMemory
 
 
 def quantizer(dim: int = 2) -> ContinuousContext:

@@ -27,16 +27,16 @@ from cbr_text_encoders.transformer import TransformerEncoder
 from cbr_text_encoders.untrained import UntrainedEncoder
 from cbr_twc.reading import load_game
 from cbrcore import Build, CbrError
-from cbrcore.assemble import Parts, assemble
+from cbrcore.runs.assemble import Parts, assemble
 from cbrcore.config import NoSettings, PretrainConfig
-from cbrcore.memory import CaseMemory
+from cbr_memory.memory import CaseMemory
 from cbrcore.plugins import load_plugins
-from cbrcore.reasoner import CaseBasedReasoner
+from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.recipe import load_recipe
-from cbrcore.retriever import Retriever
+from cbrcore.cycle.retriever import Retriever
 from cbrcore.testing import GRAPHS, ContextEncoderSuite, sample_observation
-from cbrcore.training.collect import collect_experience
-from cbrcore.training.pretrain import pretrain_retriever
+from cbr_pretrain.experience import collect_experience
+from cbr_pretrain.pairs import pretrain_retriever
 from cbrcore.types import Action, Decision, Observation, Provenance, StateGraph, StepResult
 
 torch.set_num_threads(1)

@@ -18,7 +18,7 @@ from cbrcore.config import NoSettings
 from cbrcore.errors import CbrError, PluginError
 from cbrcore.interfaces import Build, Job, Launcher
 from cbrcore.plugins import load_plugins
-from cbrcore.sweeping.plan import make_launcher
+from cbr_sweep.plan import make_launcher
 from cbrcore.testing import LauncherSuite
 
 

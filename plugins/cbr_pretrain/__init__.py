@@ -1,0 +1,13 @@
+"""Pretraining of the retriever on pairs of experience [P §5]."""
+
+from cbrcore import hookimpl
+from cbrcore.registry import Registrar
+
+
+@hookimpl
+def register_commands(registry: Registrar) -> None:
+    registry.add(
+        "pretrain",
+        factory="cbr_pretrain.command:pretrain",
+        summary="Pretrain a recipe's retriever, for any number of runs.",
+    )

@@ -9,7 +9,6 @@ from typing import Any
 from cbrcore.config import (
     ComponentConfig,
     EvaluationConfig,
-    MemoryConfig,
     Part,
     RecipeHead,
     RunConfig,
@@ -27,9 +26,17 @@ from cbrcore.sweep import VARIANTS
 from cbrcore.yamltext import Keys
 
 HEAD = ("name", "seed", "directory")
-PARTS = ("environment", "text_encoder", "context_encoder", "quantizer", "retain_policy", "agent")
+PARTS = (
+    "environment",
+    "text_encoder",
+    "context_encoder",
+    "quantizer",
+    "memory",
+    "retain_policy",
+    "agent",
+    "learner",
+)
 SECTIONS: dict[str, type[Settings]] = {
-    "memory": MemoryConfig,
     "training": TrainingConfig,
     "evaluation": EvaluationConfig,
     "run": RunConfig,
@@ -126,6 +133,7 @@ class Checker:
         self._fill_in_parts()
         for kind in PARTS:
             self._resolve((kind,), kind, required=kind in REQUIRED)
+        self._resolve(("training", "pretrain"), "pretraining", required=False)
         self._check_top()
         self._check_cases()
         fields = self._head()
@@ -150,8 +158,24 @@ class Checker:
 
     def _fill_in_parts(self) -> None:
         self._draft.data.setdefault("text_encoder", {"use": DEFAULT_TEXT_ENCODER})
-        if "memory" in self._draft.data:
-            self._draft.data.setdefault("retain_policy", {"use": DEFAULT_RETAIN_POLICY})
+        data = self._draft.data
+        if "memory" in data:
+            data.setdefault("retain_policy", {"use": DEFAULT_RETAIN_POLICY})
+            if isinstance(data["memory"], dict) and "use" not in data["memory"]:
+                data["memory"] = {"use": "cbr_memory/case_memory", **data["memory"]}
+        agent = data.get("agent")
+        if "learner" not in data:
+            learner = (
+                "cbr_joint/joint"
+                if isinstance(agent, dict) and "joint" in str(agent.get("use"))
+                else "cbr_a2c/a2c"
+            )
+            data["learner"] = {"use": learner}
+        training = data.setdefault("training", {})
+        if isinstance(training, dict):
+            pre = training.get("pretrain", {})
+            if isinstance(pre, dict):
+                training["pretrain"] = {"use": "cbr_pretrain/contrastive", **pre}
 
     def _resolve(self, keys: Keys, kind: str, *, required: bool) -> None:
         """Find the component that the part at `keys` uses and its settings class; then the parts in it."""

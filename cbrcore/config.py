@@ -89,22 +89,11 @@ def _as_in_a_recipe(part: Part | None) -> dict[str, Any] | None:
     return None if part is None else {"use": part.use, **part.settings.model_dump(mode="json", by_alias=True)}
 
 
-class MemoryConfig(Settings):
-    """The case memory and how it is asked [P §3, App. J]."""
+class MemoryConfig(ComponentConfig):
+    """Settings that every case memory has [P §3]; those of a memory are a subclass."""
 
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.7
     """tau: a case is retrieved if its relevance is strictly greater."""
-    capacity: Annotated[int, Field(ge=1)] | None = None
-    """Most cases kept; no limit if left out."""
-    eviction: Literal["oldest", "least_used", "least_successful"] = "oldest"
-    """Which case leaves when the capacity is passed: by age, by use (rewards and reuses), or by success (the share
-    of its reuses that was rewarded)."""
-    neighbours: Annotated[int, Field(ge=1)] = 1
-    """So many of the most similar cases of a context vote on the template, each with its relevance. 1: the most
-    similar case decides, as in the paper."""
-    outcome: Literal["rewarded", "both"] = "rewarded"
-    """`both`: a reuse that earned nothing is kept as negative evidence; a candidate is dropped if a case that
-    failed with its template is at least as similar. Meant for retain policies that keep rewarded actions only."""
     refresh: bool = False
     """Compute the keys of all cases anew whenever the retriever has changed. Off in the paper: keys stay as they
     were when the case was retained."""
@@ -113,23 +102,6 @@ class MemoryConfig(Settings):
     retry_failed: bool = True
     """Reuse an action again that earned nothing earlier in the same episode (the paper does). `false` is a
     deviation: revise then drops such candidates until the episode ends."""
-
-
-class PretrainConfig(Settings):
-    """Pretraining of the retriever from the experience of a baseline agent [P §5]."""
-
-    episodes: Annotated[int, Field(ge=0)] = 20
-    """Passes over the training games played by a uniform random agent to collect experience; 0: no pretraining."""
-    epochs: Annotated[int, Field(ge=1)] = 20
-    """Passes over the pairs of collected experience (at most 50 updates each)."""
-    batch_size: Annotated[int, Field(ge=2)] = 64
-    """Pairs per update."""
-    learning_rate: Annotated[float, Field(gt=0, le=1)] = 1e-4
-    """Adam's step size."""
-    retriever: str | None = None
-    """Take a retriever that `cbr pretrain` made instead: its folder, relative to the recipe."""
-    positives_above: Annotated[float, Field(gt=0, le=1)] = 0.9
-    """Stop early when this share of the positive pairs is above tau and 1 minus it of the negatives at most."""
 
 
 class TrainingConfig(Settings):
@@ -153,7 +125,7 @@ class TrainingConfig(Settings):
     """mu of the contrastive loss."""
     win_bonus: Annotated[float, Field(ge=0)] = 0.0
     """Added to the agent's reward (not to the retriever's) on the step that wins; the TWC baselines use 100."""
-    pretrain: PretrainConfig = PretrainConfig()
+    pretrain: Annotated[Part | None, NestedPart("pretraining")] = None
     """How the retriever is pretrained."""
 
 
@@ -205,9 +177,11 @@ class Recipe(RecipeHead):
     text_encoder: Part
     context_encoder: Part | None = None
     quantizer: Part | None = None
-    memory: MemoryConfig | None = None
+    memory: Part | None = None
     retain_policy: Part | None = None
     agent: Part
+    learner: Part
+    recorders: tuple[Part, ...] = ()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     run: RunConfig = RunConfig()

@@ -67,12 +67,17 @@ def read_recipe_text(
 
 def dump_recipe(recipe: Recipe) -> str:
     """The resolved recipe as YAML: qualified names, every setting; `read_recipe_text` gives an equal one."""
+    return dump(plain_recipe(recipe))
+
+
+def plain_recipe(recipe: Recipe) -> dict[str, Any]:
+    """The resolved recipe as plain data."""
     data: dict[str, Any] = {"schema": recipe.schema_version}
     for key in TOP[1:]:
         value = getattr(recipe, key)
         if value is not None:
             data[key] = _plain(value)
-    return dump(data)
+    return data
 
 
 def _plain(value: Any) -> Any:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cbr_memory.memory import CaseMemory
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.interfaces import (
     AgentInput,
@@ -22,6 +21,7 @@ from cbrcore.interfaces import (
     PolicyOutput,
     RetainItem,
     RetainPolicy,
+    RevisingAgent,
     Situation,
     Stopwatch,
 )
@@ -48,7 +48,7 @@ class Trace:
         agent_input: what the agent saw, with its recurrent state before the step.
         situation: what the context encoder kept of the state; None without a retriever.
         matched_key: the stored key of the reused case, a constant; None when the agent was asked.
-        candidate_keys: of each candidate, if the agent is a joint one.
+        candidate_keys: of each candidate, where the agent itself does the revise step.
     """
 
     agent_input: AgentInput
@@ -61,7 +61,7 @@ class CaseBasedReasoner:
     """One agent in the world: the four steps of case-based reasoning around a neural agent pi.
 
     Args:
-        agent: pi, asked when nothing can be reused; a joint one at every step.
+        agent: pi, asked when nothing can be reused; one that revises itself at every step.
         retriever: None for the plain neural agent.
         retain_policy: which executed actions are stored when a reward comes; None if nothing is retained.
         gamma: discount, for the TD errors that retain policies may use.
@@ -80,7 +80,7 @@ class CaseBasedReasoner:
         clock: Stopwatch | None = None,
     ) -> None:
         self.agent = agent
-        self.joint = bool(getattr(agent, "joint", False))
+        self.revising = agent if isinstance(agent, RevisingAgent) else None
         self.retriever = retriever
         self.retain_policy = retain_policy
         self.gamma = gamma
@@ -147,18 +147,22 @@ class CaseBasedReasoner:
         *,
         greedy: bool,
     ) -> tuple[Decision, Trace]:
-        """Revise: the most relevant candidate that is admissible, else the action of pi. A joint agent has weighed
-        the candidates: its own action is executed, which one of them may have offered [App. E]."""
+        """Revise: the most relevant candidate that is admissible, else the action of pi. An agent that revises itself
+        has weighed the candidates: its own action is executed, which one of them may have offered [App. E]."""
         observation, candidates = agent_input.observation, agent_input.candidates
         probabilities = _softmax(output.logits)  # [A]
         value, self._state = float(output.value), output.state
         agent_action = observation.admissible[_draw(probabilities, rng, greedy=greedy)]
-        usable = [candidate for candidate in candidates if not self.joint or candidate.action == agent_action]
-        chosen = _revise(usable, dict(zip(observation.admissible, probabilities.tolist(), strict=True)))
-        action = chosen.action if chosen else agent_action
+        if self.revising is not None:
+            chosen = self.revising.revise(candidates, agent_action)
+        else:
+            chosen = most_relevant(
+                candidates, dict(zip(observation.admissible, probabilities.tolist(), strict=True))
+            )
+        action = agent_action if chosen is None or self.revising else chosen.action
         decision = Decision(
             action=action,
-            source="reuse" if chosen and not self.joint else "agent",
+            source="reuse" if chosen and not self.revising else "agent",
             candidates=tuple(sorted(candidates, key=lambda c: -c.match.relevance)),
             chosen=chosen,
             agent_action=agent_action,
@@ -168,7 +172,7 @@ class CaseBasedReasoner:
         self._complete_td_error(value)
         self._past.append(observation)
         key = self.retriever.memory.key_of(chosen.match.case) if chosen and self.retriever else None
-        return decision, Trace(agent_input, situation, key, self._keys_of(candidates) if self.joint else ())
+        return decision, Trace(agent_input, situation, key, self._keys_of(candidates) if self.revising else ())
 
     def _keys_of(self, candidates: Sequence[Candidate]) -> tuple[Tensor, ...]:
         """The stored key of each candidate's case, now that it is in memory."""
@@ -243,8 +247,10 @@ class CaseBasedReasoner:
         """
         if self.retriever is None or self.retain_policy is None:
             return 0
-        if self.retriever.failures is not None:
-            self._note_outcome(self.retriever.failures, provenance, env_steps)
+        last = self._buffer[-1]
+        if last.key is not None:
+            origin = replace(provenance, step=last.step)
+            self.retriever.memory.note_outcome(last, origin, failed=self._reuse_failed, step=env_steps)
         if provenance.reward <= 0:
             return 0
         stored = 0
@@ -254,17 +260,6 @@ class CaseBasedReasoner:
                 self.retriever.memory.add(item.key, item.action, origin, step=env_steps, situation=item.situation)
                 stored += 1
         return stored
-
-    def _note_outcome(self, failures: CaseMemory, provenance: Provenance, env_steps: int) -> None:
-        """Negative evidence: keep a reuse that earned nothing; forget it when the same earns something."""
-        last = self._buffer[-1]
-        if last.key is None:
-            return
-        if provenance.reward > 0:
-            failures.discard(last.key, last.action.template)
-        elif self._reuse_failed:
-            origin = replace(provenance, step=last.step)
-            failures.add(last.key, last.action, origin, step=env_steps, situation=last.situation)
 
     def _complete_td_error(self, value: float) -> None:
         """delta_{t-1} = r_{t-1} + gamma V(s_t) - V(s_{t-1}), known once V(s_t) is."""
@@ -314,7 +309,7 @@ def _softmax(logits: Tensor) -> np.ndarray:
     return torch.softmax(logits.detach().double(), dim=0).cpu().numpy()
 
 
-def _revise(candidates: Sequence[Candidate], probability: dict[Action, float]) -> Candidate | None:
+def most_relevant(candidates: Sequence[Candidate], probability: dict[Action, float]) -> Candidate | None:
     """Of the candidates that are admissible the most relevant one; None: ask pi [P §3].
 
     Ties in delta: higher pi(a|s), then the more often rewarded case, then the more recent one.

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from cbr_memory.memory import CaseMemory
 from cbrcore.errors import RunFailed
 from cbrcore.freshness import FreshCache
-from cbrcore.interfaces import ContextEncoder, Quantizer, Situation, Stopwatch, StoredCases, Trainable
+from cbrcore.interfaces import (
+    ContextEncoder,
+    Memory,
+    Quantizer,
+    Situation,
+    Stopwatch,
+    StoredCases,
+    Trainable,
+    ViewsActions,
+)
 from cbrcore.types import Action, EntityTuple, Match
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.nn import Parameter
 
 PAIRS_AT_ONCE = 256
 """Contexts computed in one pass when the keys of a memory are made anew."""
@@ -26,9 +34,7 @@ class Retriever:
     Keys are computed without gradients, once per (situation, seeds) until the parameters change.
 
     Args:
-        threshold: tau.
-        neighbours: how many of the most similar cases of a context vote.
-        failures: cases that failed when they were reused; None if they are not kept.
+        identity: of what makes the keys: the settings of encoders and quantizer.
         refresh: whether the keys of the cases follow the parameters.
     """
 
@@ -36,20 +42,16 @@ class Retriever:
         self,
         encoder: ContextEncoder,
         quantizer: Quantizer,
-        memory: CaseMemory,
+        memory: Memory,
         *,
-        threshold: float,
-        neighbours: int = 1,
-        failures: CaseMemory | None = None,
+        identity: str = "",
         refresh: bool = False,
         clock: Stopwatch | None = None,
     ) -> None:
         self.encoder = encoder
         self.quantizer = quantizer
         self.memory = memory
-        self.threshold = threshold
-        self.neighbours = neighbours
-        self.failures = failures
+        self.identity = identity
         self.refresh = refresh
         self.clock = clock or Stopwatch()
         tensors = [*encoder.state_dict().values(), *quantizer.state_dict().values()]
@@ -57,7 +59,12 @@ class Retriever:
         self._refreshed: FreshCache[bool] = FreshCache(tensors)
 
     def __repr__(self) -> str:
-        return f"Retriever({self.encoder!r}, {self.quantizer!r}, {self.memory!r}, tau={self.threshold})"
+        return f"Retriever({self.encoder!r}, {self.quantizer!r}, {self.memory!r})"
+
+    @property
+    def threshold(self) -> float:
+        """tau."""
+        return self.memory.threshold
 
     def view(self, action: Action) -> Action:
         """The action as the context encoder sees it; see `ContextEncoder`."""
@@ -96,32 +103,24 @@ class Retriever:
             self._refresh()
         keys = self.keys(situation, tuples)
         with self.clock.part("memory"):
-            found = self.memory.query(keys, threshold=self.threshold, neighbours=self.neighbours)
-            return found if self.failures is None else self._weigh(keys, found, self.failures)
+            return self.memory.retrieve(keys)
 
     def nearest(self, situation: Situation, seeds: EntityTuple) -> list[Match]:
         """All cases with their relevance for one context, whatever tau says, the most similar first; without those
         at which an approximate index does not look."""
-        row = self.memory.index.similarities(self.keys(situation, [seeds]))[0].tolist()  # [m]
+        row = self.memory.similarities(self.keys(situation, [seeds]))[0].tolist()  # [m]
         found = [Match(case, delta) for case, delta in zip(self.memory.cases, row, strict=True) if delta >= 0]
         return sorted(found, key=lambda match: -match.relevance)
-
-    def _weigh(self, keys: Tensor, found: list[list[Match]], failures: CaseMemory) -> list[list[Match]]:
-        """The matches, each with the most similar case that failed with its template."""
-        rows = [row for row, matches in enumerate(found) for _ in matches]
-        flat = [match for matches in found for match in matches]
-        against = iter(failures.nearest(keys[rows], [match.case.template for match in flat]))
-        return [[replace(match, against=next(against)) for match in matches] for matches in found]
-
-    def memories(self) -> dict[str, CaseMemory]:
-        """All that is remembered, by name."""
-        return {"memory": self.memory} | ({"failures": self.failures} if self.failures is not None else {})
 
     def digest(self) -> str:
         """Of the parameters that make keys; equal digests mean that keys can be exchanged."""
         return tensors_digest(
             {f"{name}:{key}": v for name, part in self.modules().items() for key, v in part.state_dict().items()}
         )
+
+    def parameters(self) -> list[Parameter]:
+        """All that can be trained."""
+        return [parameter for module in self.modules().values() for parameter in module.parameters()]
 
     def modules(self) -> dict[str, Trainable]:
         """What has parameters, by name."""
@@ -136,7 +135,7 @@ class Retriever:
         """
         if not stored.cases:
             return 0
-        same = stored.weights == self.digest() and stored.identity == self.memory.identity
+        same = stored.weights == self.digest() and stored.identity == self.identity
         seeds = [case.seeds for case in stored.cases]
         keys = stored.keys if same else self._keys_of(list(zip(stored.situations, seeds, strict=True)))
         before = len(self.memory)
@@ -147,7 +146,7 @@ class Retriever:
         """Make the keys of all cases anew if the parameters have changed since it was last done."""
         cache = self._refreshed.values()
         if not cache:
-            for memory in self.memories().values():
+            for memory in self.memory.stores().values():
                 pairs = [(memory.situations.get(case.id), case.seeds) for case in memory.cases]
                 if pairs:
                     memory.replace_keys(self._keys_of(pairs))
@@ -170,8 +169,7 @@ class Retriever:
 
 def view_of(encoder: ContextEncoder, action: Action) -> Action:
     """The action as the encoder sees it; most take it as it is."""
-    view: Callable[[Action], Action] | None = getattr(encoder, "view", None)
-    return action if view is None else view(action)
+    return encoder.view(action) if isinstance(encoder, ViewsActions) else action
 
 
 def tensors_digest(tensors: Mapping[str, Tensor]) -> str:

@@ -12,8 +12,15 @@ import torch
 
 from cbrcore.config import Part, Recipe, nested_parts
 from cbrcore.errors import CbrError
-from cbrcore.interfaces import Build, Environment
-from cbr_memory.memory import CaseMemory
+from cbrcore.interfaces import (
+    Build,
+    Environment,
+    Learner,
+    Pretraining,
+    Recorder,
+    RevisingAgent,
+    Stopwatch,
+)
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.registry import Registry
 from cbrcore.cycle.retriever import Retriever
@@ -71,7 +78,7 @@ def assemble(recipe: Recipe, registry: Registry, *, recipe_dir: Path) -> Parts:
         _build(registry, "retain_policy", recipe.retain_policy, build) if recipe.retain_policy else None
     )
     agent = _build(registry, "agent", recipe.agent, build).train(False)
-    if getattr(agent, "joint", False) and retriever is None:
+    if isinstance(agent, RevisingAgent) and retriever is None:
         raise CbrError(
             f"{recipe.agent.use} weighs what a case memory offers", hint="add 'memory: {}' to the recipe"
         )
@@ -80,7 +87,7 @@ def assemble(recipe: Recipe, registry: Registry, *, recipe_dir: Path) -> Parts:
         retriever,
         retain_policy,
         gamma=recipe.training.gamma,
-        retry_failed=recipe.memory.retry_failed if recipe.memory else True,
+        retry_failed=recipe.memory.settings.retry_failed if recipe.memory else True,
         clock=clock,
     )
     return Parts(environments, reasoner, Streams(recipe.seed), clock, device)
@@ -97,21 +104,33 @@ def _retriever(recipe: Recipe, registry: Registry, build: Build, clock: Stopwatc
     identity = " | ".join(
         [build.text_encoder.identity, *map(_describe, (recipe.context_encoder, recipe.quantizer))]
     )
-    memory = CaseMemory(
-        quantizer.index(),
-        identity=identity,
-        capacity=recipe.memory.capacity,
-        eviction=recipe.memory.eviction,
-    )
+    memory = _build(registry, "memory", recipe.memory, replace(build, index=quantizer.index, identity=identity))
     return Retriever(
-        encoder,
-        quantizer,
-        memory,
-        threshold=recipe.memory.threshold,
-        neighbours=recipe.memory.neighbours,
-        failures=CaseMemory(quantizer.index(), identity=identity) if recipe.memory.outcome == "both" else None,
-        refresh=recipe.memory.refresh,
-        clock=clock,
+        encoder, quantizer, memory, identity=identity, refresh=recipe.memory.settings.refresh, clock=clock
+    )
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What trains the parts: nothing that only looks at a run needs it."""
+
+    learner: Learner
+    pretraining: Pretraining | None = None
+    recorders: tuple[tuple[str, Recorder], ...] = ()
+
+
+def assemble_learning(recipe: Recipe, registry: Registry, *, recipe_dir: Path) -> Learning:
+    """Build learner, pretraining and recorders of the recipe.
+
+    Raises:
+        CbrError: one cannot be built (a missing module).
+    """
+    build = Build(choose_device(recipe.run.device), recipe.seed, recipe_dir, cache_dir())
+    pretrain = recipe.training.pretrain
+    return Learning(
+        _build(registry, "learner", recipe.learner, build),
+        _build(registry, "pretraining", pretrain, build, "training.pretrain") if pretrain else None,
+        tuple((part.use, _build(registry, "recorder", part, build)) for part in recipe.recorders),
     )
 
 

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from cbrcore.errors import RunFolderError
-from cbr_memory.memory import CaseMemory
+from cbrcore.interfaces import CaseStore
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.types import Episode
 
@@ -63,7 +63,7 @@ def save_checkpoint(
     progress: Progress,
     tensors: dict[str, Tensor],
     streams: dict[str, Any],
-    memories: Mapping[str, CaseMemory],
+    memories: Mapping[str, CaseStore],
 ) -> Path:
     """Write one checkpoint below `folder` and drop all but the newest ones.
 
@@ -94,7 +94,7 @@ def save_checkpoint(
     return final
 
 
-def rewrite_memories(checkpoint: Path, memories: Mapping[str, CaseMemory]) -> None:
+def rewrite_memories(checkpoint: Path, memories: Mapping[str, CaseStore]) -> None:
     """Replace the memories in a checkpoint; each is complete or as it was."""
     for name, memory in memories.items():
         fresh, old = checkpoint / f".{name}.tmp", checkpoint / f".{name}.old"
@@ -111,7 +111,7 @@ def latest_checkpoint(folder: Path) -> Path | None:
 
 
 def load_checkpoint(
-    path: Path, memories: Mapping[str, CaseMemory]
+    path: Path, memories: Mapping[str, CaseStore]
 ) -> tuple[Progress, dict[str, Tensor], dict[str, Any]]:
     """(progress, tensors on the CPU, states of the random streams); fills `memories`.
 
@@ -176,7 +176,7 @@ def restore_agent(path: Path, reasoner: CaseBasedReasoner) -> tuple[Progress, di
 
     Values move to each module's own device, so a checkpoint from a GPU loads on a CPU and back.
     """
-    memories = reasoner.retriever.memories() if reasoner.retriever else {}
+    memories = reasoner.retriever.memory.stores() if reasoner.retriever else {}
     progress, tensors, streams = load_checkpoint(path, memories)
     for name, module in agent_modules(reasoner).items():
         prefix = f"{name}:"

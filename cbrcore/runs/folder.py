@@ -12,12 +12,13 @@ import secrets
 import shutil
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from cbrcore.errors import RunFolderError
+from cbrcore.interfaces import Recorder
 
 log = logging.getLogger(__name__)
 
@@ -141,29 +142,27 @@ class MetricsLog:
         self._file.close()
 
 
-class TensorBoardLog:
-    """The numbers of metrics.jsonl as TensorBoard scalars; does nothing where tensorboard is not installed."""
+class Recorders:
+    """Tells every recorder of a run."""
 
-    def __init__(self, folder: Path, *, purge_step: int | None = None) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            log.info("no TensorBoard files: pip install 'cbr-textrl[tensorboard]'")
-            self._writer = None
-            return
-        self._writer = SummaryWriter(str(folder), purge_step=purge_step)
+    def __init__(self, recorders: Sequence[tuple[str, Recorder]]) -> None:
+        self._recorders = list(recorders)
+
+    def begin(self, folder: Path, recipe: Mapping[str, Any], *, after: int) -> None:
+        for _, recorder in self._recorders:
+            recorder.begin(folder, recipe, after=after)
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Scalars of one metrics row at its episode number."""
-        if self._writer is None:
-            return
-        for name, value in row.items():
-            if isinstance(value, int | float) and name != "episode":
-                self._writer.add_scalar(name, value, row["episode"])
+        for _, recorder in self._recorders:
+            recorder.write(row)
+
+    def finish(self, results: Mapping[str, Any]) -> None:
+        for _, recorder in self._recorders:
+            recorder.finish(results)
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        for _, recorder in self._recorders:
+            recorder.close()
 
 
 def stored_recipe(folder: Path) -> Path:

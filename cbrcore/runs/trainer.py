@@ -1,4 +1,4 @@
-"""The run: pretrain the retriever, then play, learn, retain, and keep records, until the budget is used.
+"""The run: prepare the retriever, then play, learn, retain, and keep records, until the budget is used.
 
 Everything that must survive a kill is saved between two game plays, so a resumed run continues with the
 next play and ends with the same bytes as one that was never stopped.
@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from cbrcore.cycle.casefiles import read_cases
 from cbrcore.config import Recipe, expand_path
-from cbrcore.errors import Interrupted
-from cbrcore.cycle.evaluation import ReuseCounts, game_seed
-from cbrcore.interfaces import ContextEncoder, Environment, StoredCases
 from cbrcore.console import Reporter, StopRequest
+from cbrcore.cycle.casefiles import read_cases
+from cbrcore.cycle.evaluation import ReuseCounts, game_seed
 from cbrcore.cycle.reasoner import CaseBasedReasoner, Trace, decide_together
-from cbrcore.runs.folder import METRICS_FILE, MetricsLog, RunFolder, TensorBoardLog
-from cbrcore.rng import Streams, derive_seed
 from cbrcore.cycle.runner import Seat, play_together
-from cbrcore.interfaces import Stopwatch
+from cbrcore.errors import Interrupted, RunFailed
+from cbrcore.interfaces import ReportsMetrics, Scene, StoredCases
+from cbrcore.recipe import plain_recipe
+from cbrcore.rng import Streams, derive_seed, generator
+from cbrcore.runs.assemble import Learning, Parts
 from cbrcore.runs.checkpoint import (
     Progress,
     agent_modules,
@@ -33,13 +30,13 @@ from cbrcore.runs.checkpoint import (
     restore_agent,
     save_checkpoint,
 )
-from cbr_pretrain.experience import collect_experience
-from cbr_a2c.learner import Learner
-from cbr_pretrain.pairs import Experience, pretrain_retriever
-from cbr_pretrain.retriever_file import load_retriever
+from cbrcore.runs.folder import METRICS_FILE, MetricsLog, Recorders, RunFolder
 from cbrcore.types import Decision, Episode, Observation, Provenance, StepResult
 
 log = logging.getLogger(__name__)
+
+LOSSES = ("loss_policy", "loss_value", "loss_entropy", "loss_retriever")
+"""Columns of every metrics row; None where a learner has no such loss."""
 
 
 class LearningActor:
@@ -75,10 +72,9 @@ class Trainer:
 
     Args:
         recipe: the whole recipe.
-        environments, reasoner: built from it. As many games are played at the same time as there are
-            environments.
-        streams: the run's random sources.
-        clock: shared with the reasoner.
+        parts: built from it. As many games are played at the same time as there are environments.
+        learning: learner and pretraining, not begun yet.
+        recorders: are told every row of the metrics.
         folder: where records and checkpoints go.
         reporter: shows progress.
         stop: set when the user wants to stop.
@@ -87,29 +83,30 @@ class Trainer:
     def __init__(
         self,
         recipe: Recipe,
-        environments: Sequence[Environment],
-        reasoner: CaseBasedReasoner,
-        streams: Streams,
-        clock: Stopwatch,
+        parts: Parts,
+        learning: Learning,
+        recorders: Recorders,
         folder: RunFolder,
         reporter: Reporter,
         stop: StopRequest,
     ) -> None:
         self.recipe = recipe
-        self.environments = environments
-        self.reasoner = reasoner
-        self.streams = streams
-        self.clock = clock
+        self.parts = parts
+        self.reasoner = parts.reasoner
+        self.streams = parts.streams
+        self.learner = learning.learner
+        self.pretraining = learning.pretraining
+        self.recorders = recorders
         self.folder = folder
         self.reporter = reporter
         self.stop = stop
         self.progress = Progress()
-        players = [reasoner, *(reasoner.companion() for _ in environments[1:])]
-        self.learner = Learner(players, recipe.training, streams, clock)
-        self._games = environments[0].games("train")
+        players = [self.reasoner, *(self.reasoner.companion() for _ in parts.environments[1:])]
+        self.learner.begin(players, recipe.training, parts.streams, parts.clock)
+        self._games = parts.environment.games("train")
         self._seats = [
-            Seat(environment, LearningActor(player, streams, self.progress, number))
-            for number, (environment, player) in enumerate(zip(environments, players, strict=True))
+            Seat(environment, LearningActor(player, parts.streams, self.progress, number))
+            for number, (environment, player) in enumerate(zip(parts.environments, players, strict=True))
         ]
 
     def __repr__(self) -> str:
@@ -120,46 +117,71 @@ class Trainer:
 
         Raises:
             Interrupted: the user stopped the run; a checkpoint is written.
-            RunFailed: see `GuardedAdam`, `play_episode`.
+            RunFailed: the learner gave up, or a game offers nothing to do.
         """
         self._restore()
         metrics = MetricsLog(self.folder.path / METRICS_FILE, keep_bytes=self.progress.metrics_bytes)
-        board = TensorBoardLog(self.folder.path, purge_step=self.progress.games_played + 1)
         started, before = time.perf_counter(), self.progress.seconds.get("total", 0.0)
         try:
+            self.recorders.begin(self.folder.path, plain_recipe(self.recipe), after=self.progress.games_played)
             given = self._given_cases()
             self._pretrain(metrics)
             if given is not None and self.reasoner.retriever is not None and not self.progress.games_played:
                 self.reasoner.retriever.adopt(given)
-            self._play(metrics, board)
+            self._play(metrics)
         finally:
             self.progress.seconds["total"] = before + time.perf_counter() - started
             metrics.close()
-            board.close()
         return self.progress
 
     def _given_cases(self) -> StoredCases | None:
         """The cases that the recipe says to start with; read first, so that a wrong path is found out at once."""
         memory = self.recipe.memory
-        if memory is None or memory.cases is None:
+        if memory is None or memory.settings.cases is None:
             return None
-        return read_cases(expand_path(memory.cases, self.recipe.directory))
+        return read_cases(expand_path(memory.settings.cases, self.recipe.directory))
+
+    def _pretrain(self, metrics: MetricsLog) -> None:
+        """What the retriever learns before the first play, once [P §5]."""
+        if self.pretraining is None or self.progress.pretrained:
+            return
+        scene = Scene(
+            self.parts.environments,
+            self.reasoner,
+            self.recipe.training,
+            self.streams,
+            self.parts.clock,
+            self.recipe.directory,
+            self.reporter.phase,
+            self._advance,
+        )
+        facts = self.pretraining.run(scene)
+        if facts is None:
+            return
+        self.progress.pretraining = dict(facts)
+        self.progress.pretrained = True
+        self.save(metrics)
+        self._leave_if_asked()
+
+    def _advance(self) -> None:
+        self.reporter.advance()
+        self._leave_if_asked()
 
     # -- the loop ------------------------------------------------------------------------------------------
 
-    def _play(self, metrics: MetricsLog, board: TensorBoardLog) -> None:
+    def _play(self, metrics: MetricsLog) -> None:
         run, unit = self.recipe.run, "env steps" if self.recipe.run.episodes is None else "game plays"
         self.reporter.phase(f"training ({unit})", self._budget(), self._done())
         while plays := self._next_plays():
             episodes = play_together(
-                self._seats, plays, decide=self._decide, observer=self.learner, clock=self.clock
+                self._seats, plays, decide=self._decide, observer=self.learner, clock=self.parts.clock
             )
             losses = self.learner.pop_losses()
             for episode in episodes:
                 self.progress.count(episode)
                 row = self._row(episode, losses)
                 metrics.write(row)
-                board.write(row)
+                self.recorders.write(row)
                 for _ in range(1 if run.episodes is not None else episode.steps):
                     self.reporter.advance(f"score {episode.score:g}, {row['memory_size']} cases")
             if self.stop or self._checkpoint_due(len(plays)) or not self._next_plays():
@@ -181,7 +203,7 @@ class Trainer:
         """(game, its seed) of one play of the run. Each pass plays all games in an order of its own."""
         number, position = divmod(number, len(self._games))
         stream = derive_seed(self.streams.seed, f"train:{number}")
-        order = np.random.Generator(np.random.PCG64(stream)).permutation(len(self._games))
+        order = generator(stream).permutation(len(self._games))
         game = self._games[int(order[position])]
         return game, game_seed(stream, game)
 
@@ -198,12 +220,12 @@ class Trainer:
     def _done(self) -> int:
         return self.progress.games_played if self.recipe.run.episodes is not None else self.progress.env_steps
 
-    def _row(self, episode: Episode, losses: dict[str, float | None]) -> dict[str, Any]:
+    def _row(self, episode: Episode, losses: Mapping[str, float | None]) -> dict[str, Any]:
         """One line of metrics.jsonl. There is no clock in it: equal runs give equal bytes. Games that were played
         at the same time share what is not theirs alone: env_steps, memory_size, losses."""
         counts = ReuseCounts.of(episode)
         retriever = self.reasoner.retriever
-        return {
+        row = {
             "episode": self.progress.games_played,
             "env_steps": self.progress.env_steps,
             "game": episode.game,
@@ -215,61 +237,34 @@ class Trainer:
             "reuse_rewarded": counts.rewarded,
             "agent_steps": episode.steps - counts.reused,
             "memory_size": len(retriever.memory) if retriever else 0,
+            **dict.fromkeys(LOSSES),
             **losses,
             "reuse_agent_same": counts.agent_same,
-            **(dict(retriever.quantizer.metrics()) if retriever else {}),
         }
+        for part, figures in self._figures().items():
+            if known := sorted(row.keys() & figures):
+                raise RunFailed(f"{part} reports the metric {known[0]!r}, which is taken; give it another name")
+            row |= figures
+        return row
 
-    # -- pretraining ---------------------------------------------------------------------------------------
-
-    def _pretrain(self, metrics: MetricsLog) -> None:
-        config, retriever = self.recipe.training.pretrain, self.reasoner.retriever
-        if self.progress.pretrained or retriever is None:
-            return
-        if config.retriever is not None:
-            load_retriever(retriever, expand_path(config.retriever, self.recipe.directory))
-            self.progress.pretraining = {"retriever": retriever.digest()}
-            return
-        if not config.episodes:
-            return
-        experience = self._collect(config.episodes, retriever.encoder)
-        self.reporter.phase("pretraining the retriever (epochs)", config.epochs)
-        report = pretrain_retriever(
-            retriever,
-            experience,
-            config,
-            margin=self.recipe.training.margin,
-            clip=self.recipe.training.clip,
-            streams=self.streams,
-            progress=lambda done, total: self.reporter.advance(),
-        )
-        self.progress.pretraining = asdict(report)
-        self.progress.pretrained = True
-        self.save(metrics)
-        self._leave_if_asked()
-
-    def _collect(self, passes: int, encoder: ContextEncoder) -> list[Experience]:
-        self.reporter.phase("collecting experience (game plays)", passes * len(self._games))
-        found: list[Experience] = []
-        for experience in collect_experience(
-            self.environments, encoder, passes=passes, seed=self.streams.seed, clock=self.clock
-        ):
-            found.extend(experience)
-            self.reporter.advance()
-            self._leave_if_asked()
-        return found
+    def _figures(self) -> dict[str, Mapping[str, float]]:
+        """What the parts themselves report, under their own names."""
+        retriever = self.reasoner.retriever
+        parts: dict[str, Any] = {"agent": self.reasoner.agent, "learner": self.learner}
+        parts |= {"environment": self.parts.environment, "retain_policy": self.reasoner.retain_policy}
+        if retriever is not None:
+            parts = retriever.modules() | {"memory": retriever.memory} | parts
+        return {name: part.metrics() for name, part in parts.items() if isinstance(part, ReportsMetrics)}
 
     # -- checkpoints ---------------------------------------------------------------------------------------
 
     def save(self, metrics: MetricsLog) -> None:
         """Write a checkpoint; all that is needed to go on from here."""
         self.progress.metrics_bytes = metrics.position()
-        self.progress.skipped_updates = sum(o.skipped for o in self._optimizers().values())
-        self.progress.seconds.update(self.clock.seconds)
-        tensors = module_tensors(agent_modules(self.reasoner))
-        for name, optimizer in self._optimizers().items():
-            tensors |= {f"{name}:{key}": value for key, value in optimizer.tensors().items()}
-        memories = self.reasoner.retriever.memories() if self.reasoner.retriever else {}
+        self.progress.skipped_updates = self.learner.skipped
+        self.progress.seconds.update(self.parts.clock.seconds)
+        tensors = module_tensors(agent_modules(self.reasoner)) | dict(self.learner.tensors())
+        memories = self.reasoner.retriever.memory.stores() if self.reasoner.retriever else {}
         save_checkpoint(self.folder.checkpoints, self.progress, tensors, self.streams.state(), memories)
 
     def _restore(self) -> None:
@@ -279,18 +274,9 @@ class Trainer:
         progress, tensors, streams = restore_agent(path, self.reasoner)
         vars(self.progress).update(vars(progress))
         self.streams.restore(streams)
-        self.clock.seconds.update(progress.seconds)
-        for name, optimizer in self._optimizers().items():
-            prefix = f"{name}:"
-            mine = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-            optimizer.load_tensors(mine)
+        self.parts.clock.seconds.update(progress.seconds)
+        self.learner.load_tensors(tensors)
         log.info("resumed from %s", path)
-
-    def _optimizers(self) -> dict[str, Any]:
-        return {
-            "agent_optimizer": self.learner.agent_optimizer,
-            "retriever_optimizer": self.learner.retriever_optimizer,
-        }
 
     def _leave_if_asked(self) -> None:
         if self.stop:

@@ -34,10 +34,16 @@ class A2cLoss:
     policy: Tensor
     value: Tensor
     entropy: Tensor
+    steps: int
 
     @property
     def total(self) -> Tensor:
         return self.policy + self.value + self.entropy
+
+    def means(self) -> dict[str, float]:
+        """Each term per step."""
+        terms = {"policy": self.policy, "value": self.value, "entropy": self.entropy}
+        return {name: term.item() / self.steps for name, term in terms.items()}
 
 
 def a2c_loss(
@@ -66,4 +72,5 @@ def a2c_loss(
         policy=-((targets - values).detach() * taken).sum(),
         value=value_weight * 0.5 * (targets - values).square().sum(),
         entropy=entropy_weight * negative_entropy.sum(),
+        steps=len(actions),
     )

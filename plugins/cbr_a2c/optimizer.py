@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -101,3 +101,19 @@ class GuardedAdam:
             row, _, key = name.partition(".")
             state.setdefault(int(row), {})[key] = value
         self.adam.load_state_dict({"state": state, "param_groups": whole["param_groups"]})
+
+
+def optimizer_tensors(optimizers: Mapping[str, GuardedAdam]) -> dict[str, Tensor]:
+    """The states of several optimisers as one flat dictionary, "name:key" -> tensor."""
+    return {
+        f"{name}:{key}": value
+        for name, optimizer in optimizers.items()
+        for key, value in optimizer.tensors().items()
+    }
+
+
+def load_optimizers(optimizers: Mapping[str, GuardedAdam], tensors: Mapping[str, Tensor]) -> None:
+    """Continue from what `optimizer_tensors` gave; other tensors may be among them."""
+    for name, optimizer in optimizers.items():
+        prefix = f"{name}:"
+        optimizer.load_tensors({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})

@@ -8,13 +8,34 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cbr_memory.config import CaseMemoryConfig
 from cbrcore.cycle.casefiles import read_cases, write_cases
-from cbrcore.errors import RunFolderError
-from cbrcore.interfaces import KeyIndex, Situation, StoredCases
+from cbrcore.errors import CbrError, RunFolderError
+from cbrcore.interfaces import Build, KeyIndex, RetainItem, Situation, StoredCases
 from cbrcore.types import Action, Case, Match, Provenance
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+def case_memory(config: CaseMemoryConfig, build: Build) -> CaseMemory:
+    """The memory that a recipe describes.
+
+    Raises:
+        CbrError: there is no quantizer whose keys it could hold.
+    """
+    if build.index is None:
+        raise CbrError("a case memory needs a quantizer", hint="add a quantizer to the recipe")
+    failures = CaseMemory(build.index(), identity=build.identity) if config.outcome == "both" else None
+    return CaseMemory(
+        build.index(),
+        identity=build.identity,
+        capacity=config.capacity,
+        eviction=config.eviction,
+        threshold=config.threshold,
+        neighbours=config.neighbours,
+        failures=failures,
+    )
 
 
 class CaseMemory:
@@ -26,6 +47,10 @@ class CaseMemory:
         index: an empty index made by the quantizer whose keys will be stored.
         identity: what made the keys (encoders, quantizer); memories of different identity do not mix.
         capacity: most cases kept, None for no limit.
+        threshold: tau.
+        neighbours: so many of the most similar cases of a context vote on the template; 1: the most similar one
+            decides, as in the paper.
+        failures: cases that failed when they were reused; None if they are not kept.
         eviction: "oldest" drops the case retained first, "least_used" the one least often rewarded or reused,
             "least_successful" the one whose reuses were rewarded least (the older one among equals).
 
@@ -34,9 +59,20 @@ class CaseMemory:
     """
 
     def __init__(
-        self, index: KeyIndex, *, identity: str = "", capacity: int | None = None, eviction: str = "oldest"
+        self,
+        index: KeyIndex,
+        *,
+        identity: str = "",
+        capacity: int | None = None,
+        eviction: str = "oldest",
+        threshold: float = 0.7,
+        neighbours: int = 1,
+        failures: CaseMemory | None = None,
     ) -> None:
         self.index = index
+        self.threshold = threshold
+        self.neighbours = neighbours
+        self.failures = failures
         self.identity = identity
         self.capacity = capacity
         self.eviction = eviction
@@ -85,15 +121,28 @@ class CaseMemory:
         self._evict(case)
         return case
 
-    def query(self, keys: Tensor, *, threshold: float, neighbours: int = 1) -> list[list[Match]]:
-        """Retrieve: for each key [n, ...] the most similar case, if its relevance is above `threshold` (strict).
+    def similarities(self, keys: Tensor) -> Tensor:
+        """[n, len(self)]: of each key [n, ...] to each case; -inf where an approximate index does not look."""
+        return self.index.similarities(keys)
+
+    def retrieve(self, keys: Tensor) -> list[list[Match]]:
+        """For each key [n, ...] the most similar case with relevance above tau (several only if they tie); where
+        failures are kept, with the relevance of the most similar one of the same template."""
+        found = self._query(keys)
+        if self.failures is None:
+            return found
+        rows = [row for row, matches in enumerate(found) for _ in matches]
+        templates = [match.case.template for matches in found for match in matches]
+        against = iter(self.failures.nearest(keys[rows], templates))
+        return [[replace(match, against=next(against)) for match in matches] for matches in found]
+
+    def _query(self, keys: Tensor) -> list[list[Match]]:
+        """The most similar case of each key, if its relevance is above tau (strict).
 
         Similarities are discrete and tie often. Of the cases tied at the maximum, one per template is
-        returned: the more often rewarded one, then the more recent one.
-
-        Args:
-            neighbours: if more than one, so many of the most similar cases vote, see `_elect`.
+        returned: the more often rewarded one, then the more recent one. Several neighbours vote, see `_elect`.
         """
+        threshold, neighbours = self.threshold, self.neighbours
         if not self.cases or not len(keys):
             return [[] for _ in range(len(keys))]
         similarities = self.index.similarities(keys)  # [n, m]
@@ -140,6 +189,19 @@ class CaseMemory:
     def key_of(self, case: Case) -> Tensor:
         """The stored key [...] of a case."""
         return self.index.keys()[self.cases.index(case)].clone()  # not the whole buffer
+
+    def note_outcome(self, item: RetainItem, provenance: Provenance, *, failed: bool, step: int) -> None:
+        """Negative evidence: keep a reuse that earned nothing; forget it when the same earns something."""
+        if self.failures is None or item.key is None:
+            return
+        if provenance.reward > 0:
+            self.failures.discard(item.key, item.action.template)
+        elif failed:
+            self.failures.add(item.key, item.action, provenance, step=step, situation=item.situation)
+
+    def stores(self) -> dict[str, CaseMemory]:
+        """All that is remembered, by name."""
+        return {"memory": self} | ({"failures": self.failures} if self.failures is not None else {})
 
     def discard(self, key: Tensor, template: str) -> None:
         """Forget the case with this key and template, if there is one."""

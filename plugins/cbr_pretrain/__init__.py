@@ -5,6 +5,17 @@ from cbrcore.registry import Registrar
 
 
 @hookimpl
+def register_pretrainings(registry: Registrar) -> None:
+    registry.add(
+        "contrastive",
+        factory="cbr_pretrain.contrastive:ContrastivePretraining",
+        config="cbr_pretrain.config:PretrainConfig",
+        summary="pairs of rewarded and unrewarded experience are pulled together and pushed apart [P §5]",
+        requires=("torch",),
+    )
+
+
+@hookimpl
 def register_commands(registry: Registrar) -> None:
     registry.add(
         "pretrain",

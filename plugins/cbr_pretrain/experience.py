@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from cbr_a2c.learner import Learner
 from cbr_pretrain.pairs import Experience
 from cbrcore.config import TrainingConfig
 from cbrcore.cycle.evaluation import UniformActor, game_seed
 from cbrcore.cycle.reasoner import CaseBasedReasoner, Trace
 from cbrcore.cycle.retriever import view_of
 from cbrcore.cycle.runner import Seat, play_together
-from cbrcore.interfaces import ContextEncoder, Environment, Stopwatch
+from cbrcore.interfaces import ContextEncoder, Environment, Learner, Stopwatch
 from cbrcore.rng import Streams, derive_seed
 from cbrcore.types import Decision, Episode, Observation, StepResult
 
@@ -50,7 +49,8 @@ def collect_while_learning(
     environments: Sequence[Environment],
     encoder: ContextEncoder,
     collector: CaseBasedReasoner,
-    config: TrainingConfig,
+    training: TrainingConfig,
+    learner: Learner,
     *,
     passes: int,
     streams: Streams,
@@ -61,11 +61,11 @@ def collect_while_learning(
 
     Args:
         collector: a plain neural agent.
-        config: how it learns.
+        training, learner: how it learns.
     """
     games, clock = environments[0].games("train"), clock or Stopwatch()
     players = [collector, *(collector.companion() for _ in environments[1:])]
-    learner = Learner(players, config, streams, clock)
+    learner.begin(players, training, streams, clock)
     seats = [Seat(env, _Learning(player, streams)) for env, player in zip(environments, players, strict=True)]
     plays = [
         (game, game_seed(derive_seed(streams.seed, f"pretrain:{number}"), game))

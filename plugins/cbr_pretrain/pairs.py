@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from cbr_a2c.contrastive import contrastive_loss
-from cbr_a2c.learner import training_mode
 from cbr_a2c.optimizer import GuardedAdam
-from cbrcore.config import PretrainConfig
+from cbr_a2c.windows import training_mode
+from cbr_pretrain.config import PretrainConfig
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.interfaces import Situation
 from cbrcore.rng import Streams, derive_seed
@@ -86,7 +86,7 @@ class PairSampler:
         return left, right, negative
 
     def kinds(self, count: int) -> dict[str, list[tuple[Experience, Experience]]]:
-        """At most `count` random pairs of each kind, see `Similarities`; no pair of an item with itself."""
+        """At most `count` random pairs of each kind, see `PairSimilarities`; no pair of an item with itself."""
         found: dict[str, list[tuple[Experience, Experience]]] = {"same": [], "different": [], "failed": []}
         for item in (self._pick(self.rewarded) for _ in range(count if self.rewarded else 0)):
             others = [
@@ -117,7 +117,7 @@ class PairSampler:
 
 
 @dataclass(frozen=True)
-class Similarities:
+class PairSimilarities:
     """Mean similarity of pairs, in evaluation mode; None where there is no such pair.
 
     Attributes:
@@ -145,8 +145,8 @@ class PretrainReport:
     epochs: int
     positives_above_tau: float
     negatives_above_tau: float
-    before: Similarities = Similarities()
-    after: Similarities = Similarities()
+    before: PairSimilarities = PairSimilarities()
+    after: PairSimilarities = PairSimilarities()
 
 
 def pretrain_retriever(
@@ -170,7 +170,7 @@ def pretrain_retriever(
     with torch.no_grad():
         pairs = [(e.situation, e.seeds) for e in sampler.rewarded + sampler.failed]
         retriever.quantizer.fit(retriever.encoder.contexts_of_pairs(pairs), streams.torch("fit"))
-    parameters = [p for module in (retriever.encoder, retriever.quantizer) for p in module.parameters()]
+    parameters = retriever.parameters()
     optimizer = GuardedAdam("pretraining", parameters, learning_rate=config.learning_rate, clip=clip)
     report = PretrainReport(len(sampler), len(sampler.rewarded), 0, 0.0, 0.0)
     before = measure_similarities(retriever, experience, streams.seed)
@@ -186,11 +186,11 @@ def pretrain_retriever(
     return replace(report, before=before, after=measure_similarities(retriever, experience, streams.seed))
 
 
-def measure_similarities(retriever: Retriever, experience: Sequence[Experience], seed: int) -> Similarities:
+def measure_similarities(retriever: Retriever, experience: Sequence[Experience], seed: int) -> PairSimilarities:
     """Mean similarity of the kinds of pairs in experience; random pairs, the same for the same seed."""
     sampler = PairSampler(experience, np.random.default_rng(derive_seed(seed, "similarities")))
     kinds = sampler.kinds(MEASURED)
-    return Similarities(**{kind: _mean_similarity(retriever, pairs) for kind, pairs in kinds.items()})
+    return PairSimilarities(**{kind: _mean_similarity(retriever, pairs) for kind, pairs in kinds.items()})
 
 
 def _mean_similarity(retriever: Retriever, pairs: Sequence[tuple[Experience, Experience]]) -> float | None:

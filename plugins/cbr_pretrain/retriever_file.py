@@ -21,7 +21,7 @@ def save_retriever(retriever: Retriever, folder: Path) -> None:
         for name, module in retriever.modules().items()
         for key, value in module.state_dict().items()
     }
-    save_file(tensors, folder / FILE, metadata={IDENTITY: retriever.memory.identity})
+    save_file(tensors, folder / FILE, metadata={IDENTITY: retriever.identity})
 
 
 def load_retriever(retriever: Retriever, folder: Path) -> None:
@@ -38,7 +38,7 @@ def load_retriever(retriever: Retriever, folder: Path) -> None:
     except (OSError, KeyError, SafetensorError) as error:
         said = f"{path}: not a pretrained retriever: {error}"
         raise RunFolderError(said, hint="make one: cbr pretrain RECIPE") from error
-    here = retriever.memory.identity
+    here = retriever.identity
     if identity != here:
         raise RunFolderError(
             f"{path} was pretrained with other settings.\n  there: {identity}\n  here:  {here}",

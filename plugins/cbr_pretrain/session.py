@@ -15,9 +15,10 @@ from cbrcore.config import Recipe
 from cbrcore.console import Reporter, StopRequest
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import CbrError, Interrupted
+from cbrcore.interfaces import Learner
 from cbrcore.plugins import PluginReport
 from cbrcore.runs import begin_records, working
-from cbrcore.runs.assemble import Parts, assemble
+from cbrcore.runs.assemble import Parts, assemble, assemble_learning
 from cbrcore.runs.folder import RunFolder
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ class RetrieverMaking:
         self,
         recipe: Recipe,
         parts: Parts,
-        collector: tuple[Recipe, Parts] | None,
+        collector: tuple[Recipe, Parts, Learner] | None,
         folder: RunFolder,
         reporter: Reporter,
         stop: StopRequest,
@@ -90,12 +91,13 @@ class RetrieverMaking:
                 environments, retriever.encoder, passes=passes, seed=self.recipe.seed, clock=clock
             )
         else:
-            recipe, parts = self.collector
+            recipe, parts, learner = self.collector
             plays = collect_while_learning(
                 environments,
                 retriever.encoder,
                 parts.reasoner,
                 recipe.training,
+                learner,
                 passes=passes,
                 streams=parts.streams,
                 clock=clock,
@@ -136,7 +138,9 @@ def pretrain(
         work = stack.enter_context(working(recipe, plugins, folder))
         agent = None
         if collector is not None:
-            agent = collector, assemble(collector, plugins.registry, recipe_dir=collector.directory)
+            own = assemble(collector, plugins.registry, recipe_dir=collector.directory)
+            learning = assemble_learning(collector, plugins.registry, recipe_dir=collector.directory)
+            agent = collector, own, learning.learner
             stack.callback(agent[1].close)
         begin_records(work, plugins)
         made = RetrieverMaking(recipe, work.parts, agent, folder, work.reporter, work.stop)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cbrcore.cycle.casefiles import read_cases
 from cbr_cases.listing import CaseRow, nearest, select, situation_lines
 from cbr_cases.page import COLUMNS, page
+from cbrcore.cycle.casefiles import read_cases
 from cbrcore.errors import CbrError
 from cbrcore.plugins import load_plugins
 from cbrcore.runs import trained as opened

@@ -14,13 +14,12 @@ from pathlib import Path
 import pytest
 import yaml
 from run_folders import rows, same_run
-from toy_run import SilentReporter
+from toy_run import Experiment, SilentReporter
 
-from cbrcore.runs.assemble import assemble
-from cbrcore.runs import Experiment
 from cbrcore.console import StopRequest
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import dump_recipe, load_recipe
+from cbrcore.runs.assemble import assemble
 from cbrcore.runs.folder import RECIPE_FILE, RunFolder
 
 RECIPES = Path(__file__).parents[1] / "recipes"

@@ -11,14 +11,14 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 from toy import ToyEnvironment
 
-from cbrcore.runs.assemble import assemble
 from cbrcore.config import ComponentConfig, NestedPart, NoSettings, Part, Recipe, Settings, nested_parts
+from cbrcore.console import recipe_text
 from cbrcore.errors import CbrError, RecipeError
 from cbrcore.explain import describe
 from cbrcore.interfaces import Build
-from cbrcore.console import recipe_text
 from cbrcore.recipe import dump_recipe, read_recipe_text
 from cbrcore.registry import Registrar, Registry
+from cbrcore.runs.assemble import assemble
 from cbrcore.testing import WordHashEncoder
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cbrcore.errors import RunFailed
 from cbr_a2c.optimizer import MOST_SKIPS_IN_A_ROW, GuardedAdam
+from cbrcore.errors import RunFailed
 
 
 class NanGradient(torch.autograd.Function):

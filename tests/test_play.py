@@ -12,9 +12,9 @@ import pytest
 import typer
 
 from cbr_watch.command import chosen
-from cbrcore.errors import CbrError
 from cbr_watch.explanations import SHOWN, decision_lines, explain
 from cbr_watch.watching import policy_of, watch
+from cbrcore.errors import CbrError
 from cbrcore.plugins import load_plugins
 from cbrcore.runs import trained
 from cbrcore.types import Action, Candidate, Case, Decision, Match, Provenance

@@ -11,12 +11,14 @@ import torch
 from test_trainer import item
 from toy_run import parts, recipe, run
 
-from cbrcore.config import PretrainConfig, TrainingConfig
-from cbrcore.errors import RunFolderError
-from cbrcore.cycle.reasoner import CaseBasedReasoner
+from cbr_a2c.learner import A2cLearner
+from cbr_pretrain.config import PretrainConfig
 from cbr_pretrain.experience import collect_experience, collect_while_learning
 from cbr_pretrain.pairs import PairSampler, measure_similarities, pretrain_retriever
 from cbr_pretrain.retriever_file import load_retriever, save_retriever
+from cbrcore.config import TrainingConfig
+from cbrcore.cycle.reasoner import CaseBasedReasoner
+from cbrcore.errors import RunFolderError
 
 SMOKE = Path(__file__).parents[1] / "recipes" / "smoke" / "text_cbr_generated.yaml"
 
@@ -67,6 +69,7 @@ def test_a_baseline_learns_while_it_collects():
             built.reasoner.retriever.encoder,
             plain,
             TrainingConfig(agent_learning_rate=0.01),
+            A2cLearner(),
             passes=3,
             streams=built.streams,
         )

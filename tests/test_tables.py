@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cbrcore.config import Recipe
-from cbrcore.errors import CbrError
 from cbrcore.cycle.evaluation import summarize
+from cbrcore.errors import CbrError
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
 from cbrcore.report.paper import PaperCell, PaperTable, load_paper

@@ -11,17 +11,16 @@ import pytest
 import torch
 from parts import act, observation
 from toy import ToyEnvironment
-from toy_run import SilentReporter, parts, recipe, run, weights
+from toy_run import Experiment, SilentReporter, parts, recipe, run, weights
 
-from cbrcore.errors import Interrupted, RunFailed, RunFolderError
-from cbrcore.cycle.evaluation import Play, ReuseCounts, UniformActor, mean_std, ood_gap, play_passes, summarize
-from cbrcore.runs import Experiment
+from cbr_pretrain.pairs import Experience, PairSampler
 from cbrcore.console import StopRequest
-from cbrcore.runs.folder import METRICS_FILE, RunFolder
+from cbrcore.cycle.evaluation import Play, ReuseCounts, UniformActor, mean_std, ood_gap, play_passes, summarize
 from cbrcore.cycle.runner import play_episode
+from cbrcore.errors import Interrupted, RunFailed, RunFolderError
 from cbrcore.runs.checkpoint import Progress as Counters
 from cbrcore.runs.checkpoint import latest_checkpoint, restore_agent, save_checkpoint
-from cbr_pretrain.pairs import Experience, PairSampler
+from cbrcore.runs.folder import METRICS_FILE, RunFolder
 from cbrcore.types import (
     Candidate,
     Case,

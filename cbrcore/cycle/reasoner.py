@@ -147,8 +147,8 @@ class CaseBasedReasoner:
         *,
         greedy: bool,
     ) -> tuple[Decision, Trace]:
-        """Revise: the most relevant candidate that is admissible, else the action of pi. An agent that revises itself
-        has weighed the candidates: its own action is executed, which one of them may have offered [App. E]."""
+        """Revise: the most relevant candidate that is admissible, else the action of pi. An agent that revises
+        itself has weighed the candidates: its own action is executed, whoever offered it [App. E]."""
         observation, candidates = agent_input.observation, agent_input.candidates
         probabilities = _softmax(output.logits)  # [A]
         value, self._state = float(output.value), output.state

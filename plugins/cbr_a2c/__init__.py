@@ -1,4 +1,4 @@
-"""n-step advantage actor-critic, with the contrastive loss for reused steps [P §5]; its losses are for others too."""
+"""n-step advantage actor-critic, with the contrastive loss for reused steps [P §5]; others may take its losses."""
 
 from cbrcore import hookimpl
 from cbrcore.registry import Registrar

@@ -1,4 +1,4 @@
-"""The joint variant: any agent, made aware of what the case memory offers, trained with the retriever [P App. E]."""
+"""The joint variant: any agent, told what the case memory offers, trained with the retriever [P App. E]."""
 
 from cbrcore import hookimpl
 from cbrcore.registry import Registrar

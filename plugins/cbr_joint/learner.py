@@ -23,8 +23,8 @@ from cbrcore.types import Transition
 
 
 class JointLearner:
-    """Every action is the agent's own, so L_pi + L_v + L_e are those of all steps, and L_r is added where the action
-    was also a candidate. One optimiser, which holds all parameters, minimises the sum."""
+    """Every action is the agent's own, so L_pi + L_v + L_e are those of all steps, and L_r is added where the
+    action was also a candidate. One optimiser, which holds all parameters, minimises the sum."""
 
     def __init__(self, config: NoSettings | None = None, build: Build | None = None) -> None:
         self.losses = LossMeans()

@@ -128,7 +128,7 @@ class CaseMemory:
     def retrieve(self, keys: Tensor) -> list[list[Match]]:
         """For each key [n, ...] the most similar case with relevance above tau (several only if they tie); where
         failures are kept, with the relevance of the most similar one of the same template."""
-        found = self._query(keys)
+        found = self.query(keys, threshold=self.threshold, neighbours=self.neighbours)
         if self.failures is None:
             return found
         rows = [row for row, matches in enumerate(found) for _ in matches]
@@ -136,13 +136,12 @@ class CaseMemory:
         against = iter(self.failures.nearest(keys[rows], templates))
         return [[replace(match, against=next(against)) for match in matches] for matches in found]
 
-    def _query(self, keys: Tensor) -> list[list[Match]]:
-        """The most similar case of each key, if its relevance is above tau (strict).
+    def query(self, keys: Tensor, *, threshold: float, neighbours: int = 1) -> list[list[Match]]:
+        """For each key [n, ...] the most similar case, if its relevance is above `threshold` (strict).
 
         Similarities are discrete and tie often. Of the cases tied at the maximum, one per template is
         returned: the more often rewarded one, then the more recent one. Several neighbours vote, see `_elect`.
         """
-        threshold, neighbours = self.threshold, self.neighbours
         if not self.cases or not len(keys):
             return [[] for _ in range(len(keys))]
         similarities = self.index.similarities(keys)  # [n, m]

@@ -37,7 +37,7 @@ def pretrain(
     checked, report = checked_recipe(recipe, sets, plugin or ())
     from cbr_pretrain import session
     from cbr_pretrain.session import collector_overrides
-    from cbrcore.console import pretraining_table
+    from cbr_pretrain.table import pretraining_table
     from cbrcore.recipe import load_recipe
 
     agent = None

@@ -3,125 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import logging
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cbr_pretrain.config import PretrainConfig
 from cbr_pretrain.experience import collect_experience, collect_while_learning
 from cbr_pretrain.pairs import Experience, PretrainReport, pretrain_retriever
 from cbr_pretrain.retriever_file import save_retriever
 from cbrcore.config import Recipe
-from cbrcore.console import Reporter, StopRequest
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import CbrError, Interrupted
 from cbrcore.interfaces import Learner
-from cbrcore.plugins import PluginReport
-from cbrcore.runs import begin_records, working
-from cbrcore.runs.assemble import Parts, assemble, assemble_learning
+from cbrcore.runs import Work, begin_records, built, built_learning, working
 from cbrcore.runs.folder import RunFolder
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from cbrcore.plugins import PluginReport
+    from cbrcore.runs.assemble import Parts
 
 REPORT_FILE = "pretraining.json"
-
-
-class RetrieverMaking:
-    """Pretrains the retriever of a recipe in a folder.
-
-    Args:
-        recipe: with the four CBR parts.
-        parts: built from it.
-        collector: the recipe of the plain agent that collects experience, and its parts; None for a uniform
-            random agent.
-    """
-
-    def __init__(
-        self,
-        recipe: Recipe,
-        parts: Parts,
-        collector: tuple[Recipe, Parts, Learner] | None,
-        folder: RunFolder,
-        reporter: Reporter,
-        stop: StopRequest,
-    ) -> None:
-        self.recipe = recipe
-        self.parts = parts
-        self.collector = collector
-        self.folder = folder
-        self.reporter = reporter
-        self.stop = stop
-
-    def run(self) -> PretrainReport:
-        """Collect, train, write.
-
-        Raises:
-            CbrError: nothing was rewarded while collecting.
-            Interrupted: the user stopped it; nothing is kept.
-        """
-        retriever = self.parts.reasoner.retriever
-        assert retriever is not None
-        experience = self._collect(retriever)
-        if not any(item.rewarded for item in experience):
-            raise CbrError(
-                "no action was rewarded while collecting experience: there is nothing to learn from",
-                hint="raise training.pretrain.episodes, or take another --collector",
-            )
-        config, training = self.recipe.training.pretrain, self.recipe.training
-        self.reporter.phase("pretraining the retriever (epochs)", config.epochs)
-        report = pretrain_retriever(
-            retriever,
-            experience,
-            config,
-            margin=training.margin,
-            clip=training.clip,
-            streams=self.parts.streams,
-            progress=lambda done, total: self._advance(),
-        )
-        save_retriever(retriever, self.folder.path)
-        self.folder.write_json(REPORT_FILE, self._facts(report, retriever))
-        return report
-
-    def _collect(self, retriever: Retriever) -> list[Experience]:
-        passes, clock = self.recipe.training.pretrain.episodes, self.parts.clock
-        environments = self.parts.environments
-        self.reporter.phase("collecting experience (game plays)", passes * len(environments[0].games("train")))
-        if self.collector is None:
-            plays = collect_experience(
-                environments, retriever.encoder, passes=passes, seed=self.recipe.seed, clock=clock
-            )
-        else:
-            recipe, parts, learner = self.collector
-            plays = collect_while_learning(
-                environments,
-                retriever.encoder,
-                parts.reasoner,
-                recipe.training,
-                learner,
-                passes=passes,
-                streams=parts.streams,
-                clock=clock,
-            )
-        found: list[Experience] = []
-        for experience in plays:
-            found.extend(experience)
-            self._advance()
-        return found
-
-    def _advance(self) -> None:
-        self.reporter.advance()
-        if self.stop:
-            raise Interrupted("interrupted; nothing is kept", hint="start it again: cbr pretrain")
-
-    def _facts(self, report: PretrainReport, retriever: Retriever) -> dict[str, Any]:
-        return {
-            "schema": 1,
-            "collector": "uniform random" if self.collector is None else self.collector[0].agent.use,
-            "seed": self.recipe.seed,
-            "episodes": self.recipe.training.pretrain.episodes,
-            "retriever": retriever.digest(),
-            **asdict(report),
-        }
 
 
 def pretrain(
@@ -131,28 +33,124 @@ def pretrain(
 
     Args:
         collector: the recipe of the plain agent that collects the experience; None for a uniform random one.
+
+    Raises:
+        CbrError: there is no retriever, or nothing was rewarded while collecting.
+        Interrupted: the user stopped it; nothing is kept.
     """
-    check_pretrainable(recipe)
+    config = pretraining_of(recipe)
     folder = RunFolder.create(f"{recipe.name}-retriever", out, overwrite=overwrite)
     with contextlib.ExitStack() as stack:
         work = stack.enter_context(working(recipe, plugins, folder))
         agent = None
         if collector is not None:
-            own = assemble(collector, plugins.registry, recipe_dir=collector.directory)
-            learning = assemble_learning(collector, plugins.registry, recipe_dir=collector.directory)
-            agent = collector, own, learning.learner
-            stack.callback(agent[1].close)
+            agent = Collector(collector, built(collector, plugins), built_learning(collector, plugins).learner)
+            stack.callback(agent.parts.close)
         begin_records(work, plugins)
-        made = RetrieverMaking(recipe, work.parts, agent, folder, work.reporter, work.stop)
-        return made.run(), folder.path
+        return RetrieverMaking(work, config, agent).run(), folder.path
 
 
-def check_pretrainable(recipe: Recipe) -> None:
-    """CbrError if the recipe has no retriever to pretrain, or no experience to pretrain it with."""
+class Collector:
+    """A plain agent that collects experience while it learns."""
+
+    def __init__(self, recipe: Recipe, parts: Parts, learner: Learner) -> None:
+        self.recipe = recipe
+        self.parts = parts
+        self.learner = learner
+
+    def __repr__(self) -> str:
+        return f"Collector({self.recipe.agent.use})"
+
+
+class RetrieverMaking:
+    """Pretrains the retriever of a recipe in a folder.
+
+    Args:
+        work: a recipe with the four CBR parts, built.
+        config: how.
+        collector: None for a uniform random agent.
+    """
+
+    def __init__(self, work: Work, config: PretrainConfig, collector: Collector | None) -> None:
+        self.work = work
+        self.config = config
+        self.collector = collector
+
+    def run(self) -> PretrainReport:
+        """Collect, train, write; see `pretrain`."""
+        retriever = self.work.parts.reasoner.retriever
+        assert retriever is not None
+        experience = [item for play in self._plays(retriever) for item in play]
+        if not any(item.rewarded for item in experience):
+            raise CbrError(
+                "no action was rewarded while collecting experience: there is nothing to learn from",
+                hint="raise training.pretrain.episodes, or take another --collector",
+            )
+        training = self.work.recipe.training
+        self.work.reporter.phase("pretraining the retriever (epochs)", self.config.epochs)
+        report = pretrain_retriever(
+            retriever,
+            experience,
+            self.config,
+            margin=training.margin,
+            clip=training.clip,
+            streams=self.work.parts.streams,
+            progress=lambda done, total: self._advance(),
+        )
+        save_retriever(retriever, self.work.folder.path)
+        self.work.folder.write_json(REPORT_FILE, self._facts(report, retriever))
+        return report
+
+    def _plays(self, retriever: Retriever) -> Iterator[list[Experience]]:
+        """The experience of each game play."""
+        parts, passes = self.work.parts, self.config.episodes
+        games = parts.environment.games("train")
+        self.work.reporter.phase("collecting experience (game plays)", passes * len(games))
+        if self.collector is None:
+            plays = collect_experience(
+                parts.environments, retriever.encoder, passes=passes, seed=self.work.recipe.seed, clock=parts.clock
+            )
+        else:
+            plays = collect_while_learning(
+                parts.environments,
+                retriever.encoder,
+                self.collector.parts.reasoner,
+                self.collector.recipe.training,
+                self.collector.learner,
+                passes=passes,
+                streams=self.collector.parts.streams,
+                clock=parts.clock,
+            )
+        for play in plays:
+            yield play
+            self._advance()
+
+    def _advance(self) -> None:
+        self.work.reporter.advance()
+        if self.work.stop:
+            raise Interrupted("interrupted; nothing is kept", hint="start it again: cbr pretrain")
+
+    def _facts(self, report: PretrainReport, retriever: Retriever) -> dict[str, Any]:
+        return {
+            "schema": 1,
+            "collector": "uniform random" if self.collector is None else self.collector.recipe.agent.use,
+            "seed": self.work.recipe.seed,
+            "episodes": self.config.episodes,
+            "retriever": retriever.digest(),
+            **asdict(report),
+        }
+
+
+def pretraining_of(recipe: Recipe) -> PretrainConfig:
+    """How the recipe pretrains; CbrError if it has no retriever, or no experience to pretrain it with."""
+    part = recipe.training.pretrain
     if not recipe.uses_cases:
         raise CbrError(f"{recipe.name} has no retriever", hint="take a recipe with context_encoder and quantizer")
-    if not recipe.training.pretrain.episodes:
+    if part is None or not isinstance(part.settings, PretrainConfig):
+        raise CbrError("training.pretrain is of another kind", hint="leave 'use' out of training.pretrain")
+    if not part.settings.episodes:
         raise CbrError("training.pretrain.episodes is 0", hint="--set training.pretrain.episodes=10")
+    return part.settings
 
 
 def collector_overrides(collector: str) -> list[str]:

@@ -25,6 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from cbr_jericho.games import games_app
 from cbr_jericho.stories import (
     PAPER_GAMES,
     Story,
@@ -50,7 +51,6 @@ from cbr_jericho.stories.plot import (
     draw_plot,
 )
 from cbr_jericho.stories.titles import titles_by_md5, titles_by_name
-from cbr_jericho.games import games_app
 from cbrcore.errors import GameError
 
 SMALL = ("905", "detective", "zork1")

@@ -17,8 +17,8 @@ _WHERE = {
     "hookspecs": ("API_VERSION", "hookimpl"),
     "interfaces": (
         "AgentInput", "AgentState", "Build", "CaseStore", "ChecksRecipe", "Column", "ConcurrentEnvironment",
-        "ContextEncoder", "Ended", "Environment", "Fault", "Figure", "Finding", "Job", "KeyIndex", "Keys",
-        "KnowsPlaces", "Launcher", "Learner", "Memory", "NeuralAgent", "PlacesObjects", "PolicyOutput",
+        "ContextEncoder", "Ended", "Environment", "Fault", "Figure", "Finding", "HasOverview", "Job", "KeyIndex",
+        "Keys", "KnowsPlaces", "Launcher", "Learner", "Memory", "NeuralAgent", "PlacesObjects", "PolicyOutput",
         "Pretraining", "Quantizer", "Recorder", "ReportedRun", "ReportsMetrics", "RetainItem", "RetainPolicy",
         "RevisingAgent", "Scene", "Section", "Situation", "StoredCases", "Table", "TextEncoder", "Trial",
         "ViewsActions",

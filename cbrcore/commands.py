@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cbrcore.checker import PARTS, SECTIONS, settings_class
 from cbrcore.config import nested_parts
 from cbrcore.console import (
     AsJson,
@@ -29,13 +28,16 @@ from cbrcore.console import (
     results_table,
 )
 from cbrcore.errors import CbrError
-from cbrcore.explain import COMPUTED, REQUIRED, describe
-from cbrcore.sweep import expand
+from cbrcore.interfaces import HasOverview
+from cbrcore.recipe.model import PARTS, SECTIONS, settings_class
+from cbrcore.recipe.words import COMPUTED, REQUIRED, describe
 
 if TYPE_CHECKING:
-    from cbrcore.config import Part, Recipe, Settings
-    from cbrcore.explain import Setting
+    from pydantic import BaseModel
+
+    from cbrcore.config import Part, Recipe
     from cbrcore.plugins import PluginInfo, PluginReport
+    from cbrcore.recipe.words import Setting
     from cbrcore.registry import Component
 
 Rows = list[tuple[str, ...]]
@@ -196,26 +198,39 @@ def component_text(component: Component, report: PluginReport) -> str:
 
 def recipe_text(recipe: Recipe) -> str:
     """The resolved recipe, one line per part and section; settings at their defaults are left out."""
-    parts = {kind: part for kind in PARTS if (part := getattr(recipe, kind)) is not None}
-    sections = {section: found for section in SECTIONS if (found := getattr(recipe, section)) is not None}
     rows = [("OK", recipe.name), ("  seed", str(recipe.seed))]
-    rows += [row for kind, part in parts.items() for row in _part_rows(kind, part)]
-    rows += [(f"  {section}", _changed(settings) or "defaults") for section, settings in sections.items()]
-    rows += [(f"  sweep {axis}", json.dumps(values)) for axis, values in (recipe.sweep or {}).items()]
-    rows += [("  runs", str(len(expand(recipe))))] if recipe.sweep else []
+    for kind in PARTS:
+        part = getattr(recipe, kind)
+        rows += _part_rows(kind, part) if part is not None else []
+    rows += [row for recorder in recipe.recorders for row in _part_rows("recorder", recorder)]
+    for name, settings in ({key: getattr(recipe, key) for key in SECTIONS} | dict(recipe.sections)).items():
+        rows += _section_rows(name, settings)
     return aligned(rows)
+
+
+def _section_rows(name: str, settings: BaseModel) -> Iterator[tuple[str, str]]:
+    """The rows that the section has of its own, or one for all of its settings, then those of the parts in it."""
+    if isinstance(settings, HasOverview):
+        yield from ((f"  {what}", value) for what, value in settings.overview())
+        return
+    yield f"  {name}", _changed(settings) or "defaults"
+    yield from _rows_of_parts(name, settings)
 
 
 def _part_rows(path: str, part: Part) -> Iterator[tuple[str, str]]:
     """The part's row, then those of the parts in it."""
     yield f"  {path}", f"{part.use}  {_changed(part.settings)}".rstrip()
-    for name in nested_parts(part.settings):
-        inner = getattr(part.settings, name)
+    yield from _rows_of_parts(path, part.settings)
+
+
+def _rows_of_parts(path: str, settings: BaseModel) -> Iterator[tuple[str, str]]:
+    for name in nested_parts(settings):
+        inner = getattr(settings, name)
         if inner is not None:
             yield from _part_rows(f"{path}.{name}", inner)
 
 
-def _changed(settings: Settings) -> str:
+def _changed(settings: BaseModel) -> str:
     """The settings that are not at their defaults and no parts of their own, as JSON; empty if there are none."""
     changed = settings.model_dump(mode="json", exclude_defaults=True, exclude=set(nested_parts(settings)))
     return json.dumps(changed) if changed else ""

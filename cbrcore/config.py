@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -45,15 +46,19 @@ class Part(BaseModel):
     """The component's own config object."""
 
 
+Resolve = Callable[[str, str, Any], Part]
+"""The context in which a recipe is validated: (kind, key, what is written) -> the part; what is wrong with it is a
+ValidationError, whose places start inside of the part."""
+
+
 @dataclass(frozen=True)
 class NestedPart:
     """Marks a setting that is a part of its own, so that a component can be built around another one::
 
         agent: Annotated[Part, NestedPart("agent")]
 
-    In a recipe it is written as any part is, ``use`` and settings; the recipe's checker makes the `Part`. The
-    outer component builds it with `Build.make`. With the type ``Part | None`` and the default None it may be left
-    out.
+    In a recipe it is written as any part is, ``use`` and settings; reading the recipe makes the `Part`. The outer
+    component builds it with `Build.make`. With the type ``Part | None`` and the default None it may be left out.
 
     Attributes:
         kind: of the component, as in "agent".
@@ -62,14 +67,23 @@ class NestedPart:
     kind: str
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        written = core_schema.plain_serializer_function_ser_schema(_as_in_a_recipe)
-        return core_schema.with_info_before_validator_function(_checked, handler(source), serialization=written)
+        inner = handler(source)
+        may_be_none = inner["type"] == "nullable"
+
+        def resolved(written: Any, info: ValidationInfo) -> Any:
+            if info.context is None or isinstance(written, Part) or (written is None and may_be_none):
+                return written
+            resolve: Resolve = info.context
+            return resolve(self.kind, info.field_name or self.kind, written)
+
+        as_written = core_schema.plain_serializer_function_ser_schema(_as_in_a_recipe)
+        return core_schema.with_info_before_validator_function(resolved, inner, serialization=as_written)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"type": "object", "part": self.kind}
 
 
-def nested_parts(settings: Settings | type[Settings]) -> dict[str, NestedPart]:
+def nested_parts(settings: BaseModel | type[BaseModel]) -> dict[str, NestedPart]:
     """The settings that are parts of their own, by name."""
     model = settings if isinstance(settings, type) else type(settings)
     return {
@@ -78,11 +92,6 @@ def nested_parts(settings: Settings | type[Settings]) -> dict[str, NestedPart]:
         for mark in field.metadata
         if isinstance(mark, NestedPart)
     }
-
-
-def _checked(value: Any, info: ValidationInfo) -> Any:
-    """The part that the recipe's checker made of what is written."""
-    return (info.context or {}).get(info.field_name, value)
 
 
 def _as_in_a_recipe(part: Part | None) -> dict[str, Any] | None:
@@ -156,36 +165,33 @@ class RunConfig(Settings):
     """Game plays between checkpoints."""
 
 
-class RecipeHead(Settings):
-    """What a recipe says about itself."""
+class Recipe(Settings):
+    """A checked experiment. Made by `cbrcore.recipe`, which knows YAML, plugins and line numbers."""
 
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    schema_version: Literal[1] = 1
     name: Annotated[str, Field(max_length=100, pattern=r"^\w[\w .,+=()@-]*$")]
     """Names the run folder. The recipe file's own name if left out."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Every random source of the run is derived from it."""
     directory: Path = Field(default_factory=Path.cwd)
     """Relative paths in the settings start here: the folder of the recipe file unless it says otherwise."""
-
-
-class Recipe(RecipeHead):
-    """A checked experiment. Built by `cbrcore.recipe`, which knows YAML, plugins and line numbers."""
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    schema_version: Literal[1] = 1
-    environment: Part
-    text_encoder: Part
-    context_encoder: Part | None = None
-    quantizer: Part | None = None
-    memory: Part | None = None
-    retain_policy: Part | None = None
-    agent: Part
-    learner: Part
-    recorders: tuple[Part, ...] = ()
+    environment: Annotated[Part, NestedPart("environment")]
+    text_encoder: Annotated[Part, NestedPart("text_encoder")]
+    context_encoder: Annotated[Part | None, NestedPart("context_encoder")] = None
+    quantizer: Annotated[Part | None, NestedPart("quantizer")] = None
+    memory: Annotated[Part | None, NestedPart("memory")] = None
+    """Its settings are a `MemoryConfig`."""
+    retain_policy: Annotated[Part | None, NestedPart("retain_policy")] = None
+    agent: Annotated[Part, NestedPart("agent")]
+    learner: Annotated[Part, NestedPart("learner")]
+    recorders: tuple[Annotated[Part, NestedPart("recorder")], ...] = ()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     run: RunConfig = RunConfig()
-    sweep: dict[str, Any] | None = None
+    sections: Mapping[str, Any] = {}
+    """The sections of plugins, by key, each a settings object of its plugin's class."""
 
     @property
     def uses_cases(self) -> bool:

@@ -635,7 +635,8 @@ Keys = tuple[str | int, ...]
 Fault = tuple[Keys, str]
 """(where, what is wrong)"""
 Trial = Callable[[Mapping[str, Keys]], Iterable[Fault]]
-"""Checks the whole recipe with other values: dotted path of the recipe -> where in the section a value stands."""
+"""Checks the whole recipe with other values: dotted path of the recipe -> where in the section its value stands. It
+gives what these values make wrong, by the place in the section."""
 
 
 @runtime_checkable
@@ -643,7 +644,16 @@ class ChecksRecipe(Protocol):
     """A recipe section that is more than settings: it looks at the rest of the recipe."""
 
     def faults(self, trial: Trial) -> Iterable[Fault]:
-        """What is wrong with the section, by the place in it."""
+        """What is wrong with the section, by the place in it; what the trials find is passed on."""
+        ...
+
+
+@runtime_checkable
+class HasOverview(Protocol):
+    """A recipe section that ``cbr check`` shows in rows of its own."""
+
+    def overview(self) -> Iterable[tuple[str, str]]:
+        """(what, its value as text) of each row."""
         ...
 
 

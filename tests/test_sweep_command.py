@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from cbr_sweep.axes import SweepRun
 from cbr_sweep.folder import Planned, State
 from cbr_sweep.status import Status
 from cbr_sweep.view import cells, table
@@ -21,7 +22,6 @@ from cbrcore.cli import DEFAULT_LAUNCHER
 from cbrcore.console import PlainReporter, last_progress
 from cbrcore.plugins import load_plugins
 from cbrcore.runs.folder import RunFolder, user_of
-from cbrcore.sweep import SweepRun
 
 TINY = """
 schema: 1

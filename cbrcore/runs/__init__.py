@@ -26,6 +26,7 @@ from cbrcore.console import PluginLines, Reporter, StopRequest, graceful_interru
 from cbrcore.cycle.runner import Play
 from cbrcore.errors import CbrError, Interrupted, RunFailed, RunFolderError, suggest
 from cbrcore.recipe import dump_recipe, load_recipe
+from cbrcore.rng import derive_seed, generator
 from cbrcore.runs.folder import (
     LOG_FILE,
     METRICS_FILE,
@@ -39,7 +40,6 @@ from cbrcore.runs.folder import (
     stored_recipe,
     versions,
 )
-from cbrcore.rng import derive_seed, generator
 
 if TYPE_CHECKING:
     from cbrcore.config import Recipe
@@ -335,7 +335,7 @@ def run(
     return Run(folder, report)
 
 
-def open(path: Path | str, *, plugins: Sequence[Path | str] = ()) -> Run:  # noqa: A001 (cbr.open)
+def open(path: Path | str, *, plugins: Sequence[Path | str] = ()) -> Run:
     """The run in a folder, to look at; nothing in the folder changes, and the run may go on meanwhile.
 
     Raises:
@@ -378,14 +378,12 @@ class Run:
         """Its recipe, to be looked at: one game at a time, and without a GPU where there is none."""
         recipe = load_recipe(stored_recipe(self.path), registry=self.plugins.registry)
         device = "auto" if recipe.run.device == "cuda" else recipe.run.device
-        return recipe.model_copy(
-            update={"run": recipe.run.model_copy(update={"num_envs": 1, "device": device})}
-        )
+        return recipe.model_copy(update={"run": recipe.run.model_copy(update={"num_envs": 1, "device": device})})
 
     @property
     def recipe(self) -> dict[str, Any]:
         """What recipe.yaml holds, as plain data."""
-        from cbrcore.yamltext import parse
+        from cbrcore.recipe.text import parse
 
         data: dict[str, Any] = parse(stored_recipe(self.path).read_text(encoding="utf-8")).data
         return data

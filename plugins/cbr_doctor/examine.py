@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cbr_doctor.selftest import engine_step, tiny_run
-from cbrcore.checker import DEFAULT_TEXT_ENCODER
 from cbrcore.errors import CbrError
 from cbrcore.interfaces import Build
 from cbrcore.plugins import PluginInfo, PluginReport, load_plugins
+from cbrcore.recipe import DISTRIBUTION
+from cbrcore.recipe.model import DEFAULTS
 from cbrcore.registry import Registry
-from cbrcore.shipped import DISTRIBUTION
 
 REINSTALL = f"pip install --force-reinstall {DISTRIBUTION}"
 EXTRAS = ("spacy", "tensorboard")
@@ -234,7 +234,7 @@ def _jericho() -> Iterator[Check]:
 
 def _text_encoder(registry: Registry, *, quick: bool) -> Iterator[Check]:
     """The one that recipes use by default: its files, and unless `quick` a text encoded with it."""
-    component = registry.find("text_encoder", DEFAULT_TEXT_ENCODER)
+    component = registry.find("text_encoder", DEFAULTS["text_encoder"])
     with tempfile.TemporaryDirectory(prefix="cbr-doctor-") as folder:
         encoder = component.load_factory()(component.load_config()(), Build(cache_dir=Path(folder)))
         if not quick:

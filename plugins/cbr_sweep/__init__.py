@@ -11,3 +11,12 @@ def register_commands(registry: Registrar) -> None:
         factory="cbr_sweep.command:sweep",
         summary="Execute all runs of a recipe's sweep; what is done is skipped.",
     )
+
+
+@hookimpl
+def register_recipe_sections(registry: Registrar) -> None:
+    registry.add(
+        "sweep",
+        factory="cbr_sweep.section:SweepSection",
+        summary="axes whose values are combined, each combination a run; several settings together as a variant",
+    )

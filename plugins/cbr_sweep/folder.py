@@ -15,13 +15,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from cbr_sweep.axes import SweepRun
 from cbrcore.config import Recipe
 from cbrcore.errors import CbrError, RecipeError, RunFolderError
 from cbrcore.recipe import dump_recipe, load_recipe
+from cbrcore.recipe.text import parse
 from cbrcore.registry import Registry
 from cbrcore.runs.folder import RECIPE_FILE, RESULTS_FILE, holds_nothing, read_json, user_of, write_atomically
-from cbrcore.sweep import SweepRun
-from cbrcore.yamltext import parse
 
 SWEEP_FILE = "sweep.json"
 JOBS = "jobs"

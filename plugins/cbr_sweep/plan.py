@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from cbr_sweep.axes import SweepRun
 from cbr_sweep.folder import SHOWN, Planned
-from cbrcore.checker import settings_class
 from cbrcore.config import Recipe
 from cbrcore.errors import CbrError, RecipeError
-from cbrcore.explain import check
 from cbrcore.interfaces import Build, Launcher
 from cbrcore.recipe import load_recipe
+from cbrcore.recipe.model import settings_class
+from cbrcore.recipe.text import parse
+from cbrcore.recipe.words import check
 from cbrcore.registry import Registry
-from cbrcore.sweep import SweepRun
-from cbrcore.yamltext import parse
 
 
 def chosen(runs: Sequence[SweepRun], pattern: str | None) -> list[SweepRun]:

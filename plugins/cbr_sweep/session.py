@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cbr_sweep.axes import axes_of, expand
 from cbr_sweep.folder import Planned, SweepFolder
 from cbr_sweep.plan import chosen, plan
 from cbr_sweep.status import Status, counts
@@ -17,7 +18,6 @@ from cbrcore.console import aligned, graceful_interrupt
 from cbrcore.errors import CbrError
 from cbrcore.interfaces import Launcher
 from cbrcore.registry import Registry
-from cbrcore.sweep import expand
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def overview(prepared: Prepared) -> str:
 
 def check_seed(recipe: Recipe, seed: int | None) -> None:
     """CbrError if the sweep chooses the seeds itself."""
-    if seed is not None and "seed" in (recipe.sweep or {}):
+    if seed is not None and "seed" in axes_of(recipe):
         raise CbrError("the recipe's sweep has an axis 'seed'", hint=f"--set sweep.seed=[{seed}]")
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from cbrcore.config import ComponentConfig, Settings
 from cbrcore.errors import PluginError
-from cbrcore.explain import COMPUTED, REQUIRED, Setting, check, describe
+from cbrcore.recipe.words import COMPUTED, REQUIRED, Setting, check, describe
 
 
 class Inner(Settings):

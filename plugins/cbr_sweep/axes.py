@@ -14,13 +14,15 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from cbrcore.config import Recipe
 
+SECTION = "sweep"
+"""The key in a recipe."""
 VARIANTS = "variants"
 """The axis whose values are several settings each."""
 
@@ -42,15 +44,33 @@ class SweepRun:
     @property
     def overrides(self) -> list[str]:
         """As after ``--set``."""
-        return ["sweep=null", *(f"{path}={json.dumps(value)}" for path, value in self.settings.items())]
+        return [f"{SECTION}=null", *(f"{path}={json.dumps(value)}" for path, value in self.settings.items())]
+
+
+def axes_of(recipe: Recipe) -> Mapping[str, Any]:
+    """The axes as they stand in the recipe; none if it has no sweep."""
+    section = recipe.sections.get(SECTION)
+    return {} if section is None else section.root
 
 
 def expand(recipe: Recipe) -> list[SweepRun]:
     """All runs of the recipe's sweep, the last axis changing fastest; one run without changes if it has none."""
-    axes = {axis: _options(axis, values) for axis, values in (recipe.sweep or {}).items()}
+    return expand_axes(axes_of(recipe))
+
+
+def expand_axes(written: Mapping[str, Any]) -> list[SweepRun]:
+    """The runs of these axes; see `expand`."""
+    axes = {axis: _options(axis, values) for axis, values in written.items()}
     runs = [_run(dict(zip(axes, chosen, strict=True))) for chosen in product(*axes.values())]
     double = {run_id for run_id, count in Counter(run.id for run in runs).items() if count > 1}
     return [SweepRun(_distinct(run), run.choices, run.settings) if run.id in double else run for run in runs]
+
+
+def described(written: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What `cbr check` prints of the axes."""
+    for axis, values in written.items():
+        yield f"{SECTION} {axis}", json.dumps(values)
+    yield "runs", str(len(expand_axes(written)))
 
 
 Option = tuple[Any, dict[str, Any]]

@@ -13,8 +13,7 @@ from typing import Any
 
 import yaml
 
-Keys = tuple[str | int, ...]
-"""The way to a value: ("training", "pretrain", "epochs")."""
+from cbrcore.interfaces import Keys
 
 MAX_VALUES = 20_000
 """More than any recipe holds; aliases of aliases can stand for billions."""

@@ -5,17 +5,20 @@ All problems are gathered and raised together, sorted by line: ``file:line: path
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
-from cbrcore.checker import TOP, Checker, apply_override
-from cbrcore.config import Part, Recipe, Settings
-from cbrcore.draft import Draft, parse_overrides
+from pydantic import BaseModel
+
+from cbrcore.config import Part, Recipe
 from cbrcore.errors import RecipeError, closest
+from cbrcore.recipe.draft import Draft, parse_overrides
+from cbrcore.recipe.model import TOP, Checker, apply_override
+from cbrcore.recipe.text import dump, parse
 from cbrcore.registry import Registry
-from cbrcore.shipped import shipped
-from cbrcore.yamltext import dump, parse
 
 MAX_BYTES = 256 * 1024
 """A recipe is a page of text; a log given by mistake is not read to its end."""
@@ -60,9 +63,10 @@ def read_recipe_text(
         draft.fail_if_wrong()
     for override in parse_overrides(overrides):
         apply_override(draft, override, registry)
-    fields = Checker(draft, registry, Path(name).stem, folder or Path.cwd()).check()
+    recipe = Checker(draft, registry, Path(name).stem, folder or Path.cwd()).check()
     draft.fail_if_wrong()
-    return Recipe(**fields)
+    assert recipe is not None  # or the draft has problems
+    return recipe
 
 
 def dump_recipe(recipe: Recipe) -> str:
@@ -72,19 +76,18 @@ def dump_recipe(recipe: Recipe) -> str:
 
 def plain_recipe(recipe: Recipe) -> dict[str, Any]:
     """The resolved recipe as plain data."""
-    data: dict[str, Any] = {"schema": recipe.schema_version}
-    for key in TOP[1:]:
-        value = getattr(recipe, key)
-        if value is not None:
-            data[key] = _plain(value)
-    return data
+    values = {key: getattr(recipe, key) for key in TOP[1:]} | dict(recipe.sections)
+    written = {key: _plain(value) for key, value in values.items() if value is not None}
+    return {"schema": recipe.schema_version, **written}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Part):
         return {"use": value.use, **_plain(value.settings)}
-    if isinstance(value, Settings):
+    if isinstance(value, BaseModel):
         return value.model_dump(mode="json", by_alias=True)
+    if isinstance(value, tuple):
+        return [_plain(entry) for entry in value]
     return str(value) if isinstance(value, Path) else value
 
 
@@ -113,3 +116,70 @@ def _not_a_recipe(data: Any) -> str:
         return "is empty; a recipe starts with 'schema: 1'"
     kind = "a list" if isinstance(data, list) else "a single value"
     return f"is {kind}; a recipe is a section of 'key: value' lines that starts with 'schema: 1'"
+
+
+# -- recipes that come with the package --------------------------------------------------------------------------
+
+DISTRIBUTION = "cbr-textrl"
+RECIPES = "recipes"
+SHARE = "share/cbr"
+
+
+def shipped(path: Path) -> Path | None:
+    """The file of a path like ``recipes/quickstart.yaml``; None if no such file came with the package.
+
+    In a source tree, and so in an editable install, they lie beside the packages; a wheel has them in share/cbr.
+    """
+    if path.parts[:1] != (RECIPES,) or ".." in path.parts:
+        return None
+    beside = Path(__file__).resolve().parents[2] / path
+    if beside.is_file():
+        return beside
+    try:
+        files = distribution(DISTRIBUTION).files or []
+    except PackageNotFoundError:
+        return None
+    wanted = f"/{SHARE}/{path.as_posix()}"
+    return next((Path(str(file.locate())).resolve() for file in files if file.as_posix().endswith(wanted)), None)
+
+
+# -- how two recipes differ --------------------------------------------------------------------------------------
+
+NOT_SET = "not set"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A setting in which two recipes differ: its dotted path, and what it is, as Python writes it."""
+
+    path: str
+    before: str
+    now: str
+
+    def __str__(self) -> str:
+        return f"{self.path} is {self.before} there, {self.now} now"
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Difference]:
+    """The settings in which two recipes, given as plain data, differ; of another component only its `use` line."""
+    old, new = flat(before), flat(now)
+    paths = [path for path in old | new if path not in old or path not in new or old[path] != new[path]]
+    other = tuple(path.removesuffix("use") for path in paths if path.endswith(".use"))
+    return [
+        Difference(path, *(repr(data[path]) if path in data else NOT_SET for data in (old, new)))
+        for path in paths
+        if path.endswith(".use") or not path.startswith(other)
+    ]
+
+
+def flat(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted path -> value, of nested mappings; an empty mapping is a value."""
+    return dict(_leaves(data, ""))
+
+
+def _leaves(data: Mapping[str, Any], before: str) -> Iterator[tuple[str, Any]]:
+    for key, value in data.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cbr_sweep.axes import expand
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe, read_recipe_text
-from cbrcore.sweep import expand
 
 PLAIN = """
 schema: 1
@@ -55,7 +55,7 @@ def test_the_overrides_of_a_run_make_its_recipe(registry, tmp_path):
     path.write_text(PLAIN + VARIANTS)
     *_, last = expand(read(VARIANTS, registry))
     recipe = load_recipe(path, overrides=last.overrides, registry=registry)
-    assert (recipe.seed, recipe.environment.settings.level, recipe.sweep) == (1, "hard", None)
+    assert (recipe.seed, recipe.environment.settings.level, recipe.sections) == (1, "hard", {})
     assert recipe.uses_cases
     assert recipe.retain_policy.settings.k == 3
 

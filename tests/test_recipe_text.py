@@ -9,7 +9,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cbrcore.yamltext import MAX_VALUES, dump, parse
+from cbrcore.recipe.text import MAX_VALUES, dump, parse
 
 
 def value_of(text: str):

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cbrcore.errors import RecipeError
-from cbrcore.yamltext import Document, Flaw, Keys, Place, parse
+from cbrcore.interfaces import Keys
+from cbrcore.recipe.text import Document, Flaw, Place, parse
 
 
 @dataclass(frozen=True, order=True)
@@ -38,11 +39,16 @@ class Problem:
 
 @dataclass(frozen=True)
 class Override:
-    """A parsed ``--set PATH=VALUE``."""
+    """A parsed ``--set PATH=VALUE``. What is wrong with it is in the flaws of its value."""
 
     keys: Keys
     value: Document
     label: str
+
+    @property
+    def rank(self) -> tuple[int, bool]:
+        """Sections come before what is in them, and ``use`` before the other settings of its part."""
+        return len(self.keys), self.keys[-1:] != ("use",)
 
 
 class Draft:
@@ -61,9 +67,9 @@ class Draft:
     def __repr__(self) -> str:
         return f"Draft({self.name!r}, {len(self.problems)} problems)"
 
-    def note(self, keys: Keys, what: str) -> None:
-        """Something is wrong with the value at `keys`."""
-        self._add(self.mark(keys), keys, what)
+    def note(self, keys: Keys, what: str, *, at: Keys | None = None) -> None:
+        """Something is wrong with the value at `keys`, which was written there, or because of what stands `at`."""
+        self._add(self.mark(keys if at is None else at), keys, what)
 
     def mark(self, keys: Keys) -> Mark:
         """Where the value at `keys` was written, or else the section around it."""
@@ -76,47 +82,14 @@ class Draft:
         """The plain scalar at `keys` as it was typed: ``1.10`` for the number 1.1."""
         return self._marks[keys].typed if keys in self._marks else None
 
-    def keep_only(self, section: Keys, key: str) -> None:
-        """Drop everything in a section but one key."""
-        inner = self.data
-        for step in section:
-            inner = inner[step]
-        for other in [other for other in inner if other != key]:
-            del inner[other]
-        self._forget(section, but=(*section, key))
-
-    def apply(self, override: Override) -> None:
+    def put(self, override: Override) -> None:
         """Set a value, making the sections on the way to it."""
-        mark = Mark(self._next_order(), override.label)
-        for flaw in override.value.flaws:
-            self._add(mark, override.keys + flaw.keys if flaw.keys else (), flaw.message)
-        if not override.value.flaws:
-            self._put(override.keys, override.value, mark)
-
-    def document_at(self, keys: Keys) -> Document:
-        """The value at `keys` as a document of its own."""
-        value = self.data
-        for key in keys:
-            value = value[key]
-        places = {
-            known[len(keys) :]: Place(mark.order, mark.typed)
-            for known, mark in self._marks.items()
-            if known[: len(keys)] == keys
-        }
-        return Document(copy.deepcopy(value), places)
-
-    def trial(self) -> Draft:
-        """A copy without problems, to try a value on."""
-        other = Draft(self.name, Document(copy.deepcopy(self.data)))
-        other._marks = dict(self._marks)
-        return other
-
-    def fail_if_wrong(self) -> None:
-        """Raise all problems as one `RecipeError`, sorted by line."""
-        if self.problems:
-            raise RecipeError([str(problem) for problem in sorted(set(self.problems))])
-
-    def _put(self, keys: Keys, value: Document, mark: Mark) -> None:
+        keys, value = override.keys, override.value
+        mark = Mark(max((known.order for known in self._marks.values()), default=0) + 1, override.label)
+        for flaw in value.flaws:
+            self._add(mark, keys + flaw.keys if flaw.keys else (), flaw.message)
+        if value.flaws:
+            return
         inner = self.data
         for depth, key in enumerate(keys[:-1], start=1):
             if isinstance(inner.get(key), list):
@@ -131,13 +104,38 @@ class Draft:
         for inside, place in value.places.items():
             self._marks[keys + inside] = Mark(mark.order, mark.label, place.typed)
 
+    def keep_only(self, section: Keys, key: str) -> None:
+        """Drop everything in a section but one key."""
+        inner = value_at(self.data, section)
+        for other in [other for other in inner if other != key]:
+            del inner[other]
+        self._forget(section, but=(*section, key))
+
+    def document_at(self, keys: Keys) -> Document:
+        """The value at `keys` as a document of its own."""
+        places = {
+            known[len(keys) :]: Place(mark.order, mark.typed)
+            for known, mark in self._marks.items()
+            if known[: len(keys)] == keys
+        }
+        return Document(copy.deepcopy(value_at(self.data, keys)), places)
+
+    def trial(self, without: str) -> Draft:
+        """A copy without problems and without this section, to try values on."""
+        data = {key: value for key, value in self.data.items() if key != without}
+        other = Draft(self.name, Document(copy.deepcopy(data)))
+        other._marks = dict(self._marks)
+        return other
+
+    def fail_if_wrong(self) -> None:
+        """Raise all problems as one `RecipeError`, sorted by line."""
+        if self.problems:
+            raise RecipeError([str(problem) for problem in sorted(set(self.problems))])
+
     def _forget(self, keys: Keys, but: Keys | None = None) -> None:
         for known in list(self._marks):
             if known[: len(keys)] == keys and known not in (keys, but):
                 del self._marks[known]
-
-    def _next_order(self) -> int:
-        return max((mark.order for mark in self._marks.values()), default=0) + 1
 
     def _add(self, mark: Mark, keys: Keys, what: str) -> None:
         self.problems.append(Problem(mark, dotted(keys), what))
@@ -148,32 +146,30 @@ def dotted(keys: Keys) -> str:
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).lstrip(".")
 
 
+def value_at(data: Any, keys: Keys) -> Any:
+    """What nested `data` holds at `keys`; None if there is nothing."""
+    for key in keys:
+        inside = isinstance(data, list) and isinstance(key, int) and key < len(data)
+        if not inside and not (isinstance(data, dict) and key in data):
+            return None
+        data = data[key]
+    return data
+
+
 def parse_overrides(texts: Sequence[str]) -> list[Override]:
-    """``a.b=c`` texts, sections before what is in them and ``use`` before the other settings of its part.
-
-    So their order on the command line does not matter, except that the last one wins for the same path.
-    """
-    overrides = [parse_override(text) for text in texts]
-    return sorted(overrides, key=lambda override: depth(".".join(map(str, override.keys))))
+    """``a.b=c`` texts; their order does not matter, except that the last one wins for the same path."""
+    return sorted(map(_parse_override, texts), key=lambda override: override.rank)
 
 
-def depth(path: str) -> tuple[int, bool]:
-    """Order of overrides: sections before what is in them, and ``use`` before the other settings of its part."""
-    keys = path.split(".")
-    return len(keys), keys[-1] != "use"
-
-
-def parse_override(text: str) -> Override:
-    """One ``a.b=c``; the value is YAML under the same rules as in a recipe. What is wrong is in its flaws."""
+def _parse_override(text: str) -> Override:
+    """One ``a.b=c``; the value is YAML under the same rules as in a recipe."""
     path, equals, value = text.partition("=")
-    keys = tuple(path.strip().split("."))
+    keys, label = tuple(path.strip().split(".")), f"--set {text}"
     if not equals or not all(keys):
-        return Override((), _flawed("write PATH=VALUE, as in --set training.gamma=0.95"), f"--set {text}")
+        return Override((), _flawed("write PATH=VALUE, as in --set training.gamma=0.95"), label)
     if not value.strip():
-        return Override(
-            keys, _flawed(f"has no value; write {path}=null, or {path}='' for no text"), f"--set {text}"
-        )
-    return Override(keys, parse(value), f"--set {text}")
+        return Override(keys, _flawed(f"has no value; write {path}=null, or {path}='' for no text"), label)
+    return Override(keys, parse(value), label)
 
 
 def _flawed(message: str) -> Document:

@@ -199,8 +199,8 @@ class PhaseProgress:
 class RecordedProgress:
     """A reporter that also keeps the run's progress in a file, as `read_progress` reads it.
 
-    The file is written when a phase begins and ends, and in between once a second; it is there from the first phase
-    to the end of the ``with`` block. What cannot be written is not: a full disk does not end a run.
+    The file is written when a phase begins and ends, and in between once a second. It is there from the first
+    phase on, and gone after the ``with`` block. What cannot be written is not: a full disk does not end a run.
     """
 
     def __init__(self, shown: PlainReporter | RichReporter, path: Path) -> None:

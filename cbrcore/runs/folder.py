@@ -245,8 +245,11 @@ class FolderLock:
         return self._lock.is_locked
 
     def release(self) -> None:
-        """Let others have it; safe to call twice. The files go while the lock is held: who comes next makes new ones,
-        and who opened the old one meanwhile finds out that it is gone."""
+        """Let others have it; safe to call twice.
+
+        The files go while the lock is held: who comes next makes new ones, and who has opened the old one
+        meanwhile finds out that it is gone.
+        """
         if self.held:
             for name in (USER_FILE, LOCK_FILE):
                 (self.folder / name).unlink(missing_ok=True)
@@ -284,7 +287,8 @@ def _named(path: Path) -> str:
     return f"process {pid}" if host == socket.gethostname() else f"process {pid} on {host}"
 
 
-# -- versions ------------------------------------------------------------------------------------------------------
+# -- versions ----------------------------------------------------------------------------------------------------
+
 
 def versions(device: str, plugins: dict[str, str]) -> dict[str, Any]:
     """What versions.json holds: enough to tell why two runs differ."""

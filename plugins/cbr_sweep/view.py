@@ -134,7 +134,7 @@ def table(runs: Sequence[RunStatus], rows: int) -> Table:
         made.add_row(*map(Text, cells(status)), style=COLOURS.get(status.state))
     if (found := pace(runs)) is not None:
         made.show_footer = True
-        for column, text in zip(made.columns, whole(runs, found), strict=True):
+        for column, text in zip(made.columns, totals(runs, found), strict=True):
             column.footer = Text(text)
     return made
 
@@ -148,7 +148,7 @@ def cells(status: RunStatus) -> tuple[str, str, str, str, str]:
     return status.id, str(status.state), progress_text(status), rate, duration(status.seconds_left)
 
 
-def whole(runs: Sequence[RunStatus], found: Pace) -> tuple[str, str, str, str, str]:
+def totals(runs: Sequence[RunStatus], found: Pace) -> tuple[str, str, str, str, str]:
     """The row of the whole sweep."""
     done = sum(status.state is RunState.DONE for status in runs)
     return "whole sweep", "", f"{done}/{len(runs)} runs", runs_per_hour(found), duration(found.seconds_left)

@@ -65,10 +65,7 @@ class RunFolder:
             RunFolderError: `out` holds a run and `overwrite` is off, or another process uses it.
         """
         path = (out or Path("runs") / _unique(name)).resolve()
-        if path.exists() and not path.is_dir():
-            raise RunFolderError(f"{path} is a file, not a folder", hint="choose another --out")
-        if path.is_dir() and not holds_nothing(path) and not (path / RECIPE_FILE).exists():
-            raise RunFolderError(f"{path} is not empty and holds no run", hint="choose another --out")
+        _refuse_other_things(path)
         path.mkdir(parents=True, exist_ok=True)
         lock = FolderLock(path)
         if (path / RECIPE_FILE).exists():
@@ -198,9 +195,19 @@ def holds_nothing(folder: Path) -> bool:
     return all(path.name in traces or path.name.startswith(f"{LOCK_FILE}.") for path in folder.iterdir())
 
 
+def _refuse_other_things(path: Path) -> None:
+    """RunFolderError if something lies at `path` that is neither a run nor free; nothing is written there."""
+    if path.exists() and not path.is_dir():
+        raise RunFolderError(f"{path} is a file, not a folder", hint="choose another --out")
+    if path.is_dir() and not holds_nothing(path) and not (path / RECIPE_FILE).exists():
+        if user := user_of(path):  # it has just begun
+            raise _in_use(path, user)
+        raise RunFolderError(f"{path} is not empty and holds no run", hint="choose another --out")
+
+
 def _clear(folder: Path) -> None:
-    """Remove all that is in a locked folder but the lock."""
-    for path in folder.iterdir():
+    """Remove all that is in a locked folder but the lock; what says that it is a run goes last."""
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == RECIPE_FILE):
         if path.name in (LOCK_FILE, USER_FILE):
             continue
         if path.is_dir() and not path.is_symlink():
@@ -229,9 +236,7 @@ class FolderLock:
         try:
             self._lock.acquire(poll_interval=0.02)
         except Timeout:
-            user = user_of(folder) or "another process"
-            hint = "wait for it, or choose another --out"
-            raise RunFolderError(f"{folder} is in use by {user}", hint=hint) from None
+            raise _in_use(folder, user_of(folder) or "another process") from None
         except OSError as error:
             raise RunFolderError(f"{folder} cannot be locked: {error}", hint="choose another --out") from error
         with contextlib.suppress(OSError):
@@ -254,6 +259,10 @@ class FolderLock:
             for name in (USER_FILE, LOCK_FILE):
                 (self.folder / name).unlink(missing_ok=True)
             self._lock.release()
+
+
+def _in_use(folder: Path, user: str) -> RunFolderError:
+    return RunFolderError(f"{folder} is in use by {user}", hint="wait for it, or choose another --out")
 
 
 def user_of(folder: Path) -> str | None:

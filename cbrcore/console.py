@@ -11,7 +11,8 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from cbrcore.plugins import PluginReport
 
 SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_RECORDS = 1.0
 
 # -- options -----------------------------------------------------------------------------------------------------
 
@@ -179,6 +181,80 @@ class PluginLines(logging.Handler):
 def reporter() -> PlainReporter | RichReporter:
     """The reporter that fits stderr."""
     return RichReporter() if sys.stderr.isatty() else PlainReporter()
+
+
+# -- progress as a file: for who starts a run and watches it ------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PhaseProgress:
+    """How far a run is in the phase that it is in."""
+
+    title: str
+    done: int
+    total: int
+    note: str = ""
+
+
+class RecordedProgress:
+    """A reporter that also keeps the run's progress in a file, as `read_progress` reads it.
+
+    The file is written when a phase begins and ends, and in between once a second. It is there from the first
+    phase on, and gone after the ``with`` block. What cannot be written is not: a full disk does not end a run.
+    """
+
+    def __init__(self, shown: PlainReporter | RichReporter, path: Path) -> None:
+        self._shown = shown
+        self._path = path
+        self._title, self._total, self._done, self._note = "", 0, 0, ""
+        self._recorded = 0.0
+
+    def __enter__(self) -> RecordedProgress:
+        self._remove()  # what a killed run has left
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._remove()
+
+    def phase(self, title: str, total: int, done: int = 0) -> None:
+        self._shown.phase(title, total, done)
+        self._title, self._total, self._done, self._note = title, total, done, ""
+        self._record()
+
+    def advance(self, note: str = "") -> None:
+        self._shown.advance(note)
+        self._done += 1
+        self._note = note
+        if self._done == self._total or time.monotonic() - self._recorded >= SECONDS_BETWEEN_RECORDS:
+            self._record()
+
+    def say(self, message: str) -> None:
+        """A line of its own, at once."""
+        self._shown.say(message)
+
+    def _record(self) -> None:
+        self._recorded = time.monotonic()
+        found = {"phase": self._title, "done": self._done, "total": self._total, "note": self._note}
+        temporary = self._path.with_name(f".{self._path.name}.tmp")
+        with suppress(OSError):
+            temporary.write_text(json.dumps(found) + "\n", encoding="utf-8")
+            temporary.replace(self._path)
+
+    def _remove(self) -> None:
+        for path in (self._path, self._path.with_name(f".{self._path.name}.tmp")):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+
+def read_progress(path: Path) -> PhaseProgress | None:
+    """What a `RecordedProgress` has written; None if there is nothing, or something else."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return PhaseProgress(str(found["phase"]), int(found["done"]), int(found["total"]), str(found["note"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 # -- Ctrl-C ------------------------------------------------------------------------------------------------------

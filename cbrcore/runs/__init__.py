@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cbrcore.console import PluginLines, Reporter, StopRequest, graceful_interrupt, reporter
+from cbrcore.console import PluginLines, RecordedProgress, Reporter, StopRequest, graceful_interrupt, reporter
 from cbrcore.cycle.runner import Play
 from cbrcore.errors import CbrError, Interrupted, RunFailed, RunFolderError, suggest
 from cbrcore.recipe import dump_recipe, load_recipe
@@ -30,6 +30,7 @@ from cbrcore.rng import derive_seed, generator
 from cbrcore.runs.folder import (
     LOG_FILE,
     METRICS_FILE,
+    PROGRESS_FILE,
     RECIPE_FILE,
     RESULTS_FILE,
     TIMING_FILE,
@@ -148,9 +149,14 @@ def working(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Iterato
     single_thread()
     parts = None
     try:
-        with reporter() as shown, _logging(PluginLines(shown)), graceful_interrupt() as stop:
+        with (
+            reporter() as shown,
+            RecordedProgress(shown, folder.path / PROGRESS_FILE) as told,
+            _logging(PluginLines(shown)),
+            graceful_interrupt() as stop,
+        ):
             parts = built(recipe, plugins)
-            yield Work(recipe, folder, parts, shown, stop)
+            yield Work(recipe, folder, parts, told, stop)
     except CbrError as error:
         log.error("%s", error)
         raise

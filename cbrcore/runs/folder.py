@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import fcntl
 import json
 import logging
 import os
@@ -17,6 +18,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from cbrcore.errors import RunFolderError
 from cbrcore.interfaces import Recorder
 
@@ -28,7 +31,13 @@ METRICS_FILE = "metrics.jsonl"
 RESULTS_FILE = "results.json"
 TIMING_FILE = "timing.json"
 LOG_FILE = "run.log"
+PROGRESS_FILE = "progress.json"
+"""How far the run is; there as long as a process works on it (`cbrcore.console.RecordedProgress`)."""
 LOCK_FILE = ".lock"
+USER_FILE = ".lock.user"
+"""Who holds the lock, for people. Whether somebody does, the lock alone knows."""
+SECONDS_TO_LOCK = 0.5
+"""A look at the lock (`user_of`) is over long before that; a run holds it longer."""
 PACKAGES = ("torch", "torch-geometric", "transformers", "numpy", "textworld", "jericho", "pluggy", "pydantic")
 
 
@@ -38,9 +47,9 @@ class RunFolder:
     Make one with `create` or `resume`.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lock: FolderLock) -> None:
         self.path = path
-        self._lock()
+        self._lock = lock
         self._log_handler = logging.FileHandler(path / LOG_FILE, encoding="utf-8")
         self._log_handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         logging.getLogger().addHandler(self._log_handler)
@@ -56,28 +65,29 @@ class RunFolder:
             RunFolderError: `out` holds a run and `overwrite` is off, or another process uses it.
         """
         path = (out or Path("runs") / _unique(name)).resolve()
-        if path.exists() and not path.is_dir():
-            raise RunFolderError(f"{path} is a file, not a folder", hint="choose another --out")
-        if path.is_dir() and not holds_nothing(path):
-            _refuse_live(path)
-            if not (path / RECIPE_FILE).exists():
-                raise RunFolderError(f"{path} is not empty and holds no run", hint="choose another --out")
+        _refuse_other_things(path)
+        path.mkdir(parents=True, exist_ok=True)
+        lock = FolderLock(path)
+        if (path / RECIPE_FILE).exists():
             if not overwrite:
+                lock.release()
                 raise RunFolderError(
                     f"{path} already holds a run",
                     hint=f"continue it with --resume {path}, or replace it with --overwrite",
                 )
-            shutil.rmtree(path)
-        path.mkdir(parents=True, exist_ok=True)
-        return cls(path)
+            _clear(path)
+        return cls(path, lock)
 
     @classmethod
     def resume(cls, path: Path) -> RunFolder:
-        """An existing run's folder."""
+        """An existing run's folder.
+
+        Raises:
+            RunFolderError: it holds no run, or another process uses it.
+        """
         stored_recipe(path)
         path = path.resolve()
-        _refuse_live(path)
-        return cls(path)
+        return cls(path, FolderLock(path))
 
     @property
     def checkpoints(self) -> Path:
@@ -91,9 +101,9 @@ class RunFolder:
         """Release the lock and the log file; safe to call twice. A run that never began leaves no folder."""
         logging.getLogger().removeHandler(self._log_handler)
         self._log_handler.close()
-        (self.path / LOCK_FILE).unlink(missing_ok=True)
-        if not (self.path / RECIPE_FILE).exists():
+        if self._lock.held and not (self.path / RECIPE_FILE).exists():
             shutil.rmtree(self.path, ignore_errors=True)
+        self._lock.release()
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file atomically: it is whole or it is the old one."""
@@ -101,20 +111,6 @@ class RunFolder:
 
     def write_json(self, name: str, data: Mapping[str, Any]) -> None:
         self.write_text(name, json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-
-    def _lock(self) -> None:
-        """Linking a complete file makes the lock appear at once with its content; the second one fails."""
-        lock = self.path / LOCK_FILE
-        mine = self.path / f"{LOCK_FILE}.{os.getpid()}"
-        mine.write_text(_signature(os.getpid()))
-        try:
-            _refuse_live(self.path)
-            _remove_stale(lock)
-            os.link(mine, lock)
-        except FileExistsError as error:
-            raise RunFolderError(f"{self.path} was taken by another process just now") from error
-        finally:
-            mine.unlink(missing_ok=True)
 
 
 class MetricsLog:
@@ -195,78 +191,113 @@ def _unique(name: str) -> str:
 
 def holds_nothing(folder: Path) -> bool:
     """Whether a run may begin in `folder`: it is empty, or a run died there before it wrote down its recipe."""
-    return all(path.name == LOG_FILE or path.name.startswith(LOCK_FILE) for path in folder.iterdir())
+    traces = (LOG_FILE, PROGRESS_FILE, LOCK_FILE, USER_FILE)
+    return all(path.name in traces or path.name.startswith(f"{LOCK_FILE}.") for path in folder.iterdir())
+
+
+def _refuse_other_things(path: Path) -> None:
+    """RunFolderError if something lies at `path` that is neither a run nor free; nothing is written there."""
+    if path.exists() and not path.is_dir():
+        raise RunFolderError(f"{path} is a file, not a folder", hint="choose another --out")
+    if path.is_dir() and not holds_nothing(path) and not (path / RECIPE_FILE).exists():
+        if user := user_of(path):  # it has just begun
+            raise _in_use(path, user)
+        raise RunFolderError(f"{path} is not empty and holds no run", hint="choose another --out")
+
+
+def _clear(folder: Path) -> None:
+    """Remove all that is in a locked folder but the lock; what says that it is a run goes last."""
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == RECIPE_FILE):
+        if path.name in (LOCK_FILE, USER_FILE):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+# -- the lock ----------------------------------------------------------------------------------------------------
+
+
+class FolderLock:
+    """A folder for this process alone, until `release`, or until the process is gone, in whatever way.
+
+    The operating system keeps the lock (flock): there is nothing to clean up after a ``kill -9``. It holds between
+    machines where their shared file system carries flock, as NFS does and Lustre if mounted so. Where there is no
+    flock at all, `filelock` makes do with a file that says who it belongs to.
+
+    Raises:
+        RunFolderError: another process has it, or nothing can be locked there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = FileLock(folder / LOCK_FILE, timeout=SECONDS_TO_LOCK, thread_local=False)
+        try:
+            self._lock.acquire(poll_interval=0.02)
+        except Timeout:
+            raise _in_use(folder, user_of(folder) or "another process") from None
+        except OSError as error:
+            raise RunFolderError(f"{folder} cannot be locked: {error}", hint="choose another --out") from error
+        with contextlib.suppress(OSError):
+            (folder / USER_FILE).write_text(f"{os.getpid()} {socket.gethostname()}\n", encoding="utf-8")
+
+    def __repr__(self) -> str:
+        return f"FolderLock({str(self.folder)!r}, held={self.held})"
+
+    @property
+    def held(self) -> bool:
+        return self._lock.is_locked
+
+    def release(self) -> None:
+        """Let others have it; safe to call twice.
+
+        The files go while the lock is held: who comes next makes new ones, and who has opened the old one
+        meanwhile finds out that it is gone.
+        """
+        if self.held:
+            for name in (USER_FILE, LOCK_FILE):
+                (self.folder / name).unlink(missing_ok=True)
+            self._lock.release()
+
+
+def _in_use(folder: Path, user: str) -> RunFolderError:
+    return RunFolderError(f"{folder} is in use by {user}", hint="wait for it, or choose another --out")
 
 
 def user_of(folder: Path) -> str | None:
-    """The process that works on the run in `folder` ("process 12"); None if there is none, or it is gone.
+    """The process that works on the run in `folder`, as "process 12", or "process 12 on node7" if it is on another
+    machine; None if there is none. The lock is looked at, not taken."""
+    return _named(folder / USER_FILE) if _is_locked(folder / LOCK_FILE) else None
 
-    A process on another machine cannot be asked; it is taken to be alive.
-    """
+
+def _is_locked(lock: Path) -> bool:
+    """A shared lock can be had exactly if nobody has the exclusive one; several may look at once."""
     try:
-        return _alive((folder / LOCK_FILE).read_text())
+        file = lock.open("rb")
     except OSError:
-        return None
-
-
-def _refuse_live(path: Path) -> None:
-    """RunFolderError if a living process holds the folder's lock."""
-    user = user_of(path)
-    if user is None:
-        return
-    elsewhere = f", or remove {path / LOCK_FILE} if it is gone" if " on " in user else ""
-    raise RunFolderError(f"{path} is in use by {user}", hint=f"wait for it{elsewhere}, or choose another --out")
-
-
-def _signature(pid: int) -> str:
-    """What a lock says: process, machine, start time (the number of a dead process may be given to another)."""
-    return f"{pid} {socket.gethostname()} {_start_time(pid)}"
-
-
-def _alive(signature: str) -> str | None:
-    """Whose signature it is; None if that process is gone."""
-    number, host, started = [*signature.split(), "", "", ""][:3]
-    if not number.isdigit():
-        return None
-    if host not in ("", socket.gethostname()):
-        return f"process {number} on {host}"
-    gone = not _exists(int(number)) or started not in ("", _start_time(int(number)))
-    return None if gone else f"process {number}"
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except PermissionError:  # it is somebody else's
-        return True
-    except (OSError, OverflowError):
         return False
-    return True
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:  # no flock on this file system: then the file itself is the lock
+            return True
+    return False
 
 
-def _start_time(pid: int) -> str:
-    """In the clock ticks of /proc; nothing where there is no /proc."""
+def _named(path: Path) -> str:
+    """Whom the text beside a lock names."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
+        pid, host = path.read_text(encoding="utf-8").split()
+    except (OSError, ValueError):
+        return "another process"
+    return f"process {pid}" if host == socket.gethostname() else f"process {pid} on {host}"
 
 
-def _remove_stale(lock: Path) -> None:
-    """Remove the lock of a dead process. Of several processes that try, each renames what it found; who finds that
-    another one has locked the folder meanwhile puts that lock back."""
-    found = lock.with_name(f"{LOCK_FILE}.{os.getpid()}.old")
-    try:
-        lock.rename(found)
-    except FileNotFoundError:
-        return
-    if _alive(found.read_text()) is not None:
-        with contextlib.suppress(FileExistsError):
-            os.link(found, lock)
-    found.unlink()
+# -- versions ----------------------------------------------------------------------------------------------------
 
-
-# -- versions ------------------------------------------------------------------------------------------------------
 
 def versions(device: str, plugins: dict[str, str]) -> dict[str, Any]:
     """What versions.json holds: enough to tell why two runs differ."""

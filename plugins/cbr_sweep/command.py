@@ -7,6 +7,10 @@ from typing import Annotated
 
 import typer
 
+from cbr_sweep.plan import SweepRequest, make_launcher, make_plan
+from cbr_sweep.status import RunStatus
+from cbr_sweep.view import overview
+from cbr_sweep.work import Options, execute
 from cbrcore.console import PluginFiles, RecipePath, Sets, checked_recipe, overrides_of
 
 DEFAULT_LAUNCHER = "cbr_launchers/local"
@@ -39,14 +43,9 @@ def sweep(
     """Execute all runs of a recipe's sweep. Repeat it at will: what is done is skipped, the rest continues."""
     sets = overrides_of(set_, seed, None)
     checked, report = checked_recipe(recipe, sets, plugin or ())
-    from cbr_sweep import plan, session, work
-
-    session.check_seed(checked, seed)
-    prepared = session.prepare(session.Given(recipe, checked, sets, only), out, report.registry)
+    plan = make_plan(SweepRequest(recipe, checked, sets, only, seed), out, report.registry)
     if dry_run:
-        typer.echo(session.overview(prepared))
+        typer.echo(overview([RunStatus.of(item, plan.folder) for item in plan.planned]))
         return
-    found = session.execute(
-        prepared, plan.make_launcher(launcher, report.registry), work.Options(jobs, tuple(plugin or ()))
-    )
-    typer.echo(f"{found}\nsweep folder: {prepared.folder.path}")
+    found = execute(plan, make_launcher(launcher, report.registry), Options(jobs, tuple(plugin or ())))
+    typer.echo(f"{found}\nsweep folder: {plan.folder.path}")

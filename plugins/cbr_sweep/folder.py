@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,8 +18,7 @@ from typing import Any
 from cbr_sweep.axes import SweepRun
 from cbrcore.config import Recipe
 from cbrcore.errors import CbrError, RecipeError, RunFolderError
-from cbrcore.recipe import dump_recipe, load_recipe
-from cbrcore.recipe.text import parse
+from cbrcore.recipe import differences, dump_recipe, load_recipe, plain_recipe
 from cbrcore.registry import Registry
 from cbrcore.runs.folder import RECIPE_FILE, RESULTS_FILE, holds_nothing, read_json, user_of, write_atomically
 
@@ -29,7 +28,7 @@ SHOWN = 10
 """So many runs are named in an error."""
 
 
-class State(StrEnum):
+class RunState(StrEnum):
     """How far a run is."""
 
     NEW = "new"
@@ -44,7 +43,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedRun:
     """A run of the sweep with its own, checked recipe."""
 
     run: SweepRun
@@ -73,7 +72,7 @@ class SweepFolder:
     def recipe(self, run_id: str) -> Path:
         return self.path / JOBS / f"{run_id}.{RECIPE_FILE}"
 
-    def state(self, run_id: str) -> State:
+    def state(self, run_id: str) -> RunState:
         """How far the run is, by what lies in its folder.
 
         Raises:
@@ -81,14 +80,14 @@ class SweepFolder:
         """
         folder = self.run(run_id)
         if user_of(folder) is not None:
-            return State.IN_USE
+            return RunState.IN_USE
         if (folder / RECIPE_FILE).is_file():
-            return State.DONE if (folder / RESULTS_FILE).is_file() else State.STARTED
+            return RunState.DONE if (folder / RESULTS_FILE).is_file() else RunState.STARTED
         if folder.is_dir() and not holds_nothing(folder):
             raise RunFolderError(f"{folder} is not empty and holds no run", hint="choose another --out")
-        return State.NEW
+        return RunState.NEW
 
-    def check(self, name: str, planned: Sequence[Planned], registry: Registry) -> None:
+    def check(self, name: str, planned: Sequence[PlannedRun], registry: Registry) -> None:
         """The folder is free, or holds this sweep.
 
         Raises:
@@ -108,7 +107,7 @@ class SweepFolder:
                 raise CbrError(f"a run cannot be called {item.id!r}", hint="give the variant another name")
         self._check_unchanged(planned, registry)
 
-    def _check_unchanged(self, planned: Sequence[Planned], registry: Registry) -> None:
+    def _check_unchanged(self, planned: Sequence[PlannedRun], registry: Registry) -> None:
         changed = {item.id: text for item in planned if (text := self._change(item, registry))}
         if not changed:
             return
@@ -120,7 +119,7 @@ class SweepFolder:
             hint=f"undo the change, choose another --out, or remove these runs, as in: rm -r {first}",
         )
 
-    def _change(self, item: Planned, registry: Registry) -> str:
+    def _change(self, item: PlannedRun, registry: Registry) -> str:
         """What differs between the run's stored recipe and its recipe now; empty if nothing does."""
         stored = self.run(item.id) / RECIPE_FILE
         if not stored.is_file():
@@ -129,9 +128,11 @@ class SweepFolder:
             before = load_recipe(stored, registry=registry)
         except RecipeError as error:
             return f"{stored} cannot be read any more: {error.problems[0]}"
-        return "; ".join(_differences(_flat(before), _flat(item.recipe)))
+        where = {"directory": None}
+        found = differences(plain_recipe(before) | where, plain_recipe(item.recipe) | where)
+        return "; ".join(map(str, found))
 
-    def begin(self, name: str, recipe: Path, runs: Sequence[SweepRun], planned: Sequence[Planned]) -> None:
+    def begin(self, name: str, recipe: Path, runs: Sequence[SweepRun], planned: Sequence[PlannedRun]) -> None:
         """Write sweep.json, and the recipe of each planned run.
 
         Runs of an earlier call with other axes stay in sweep.json as long as they have a folder.
@@ -165,33 +166,3 @@ class SweepFolder:
 
 def _entry(run: SweepRun) -> dict[str, Any]:
     return {"id": run.id, "choices": dict(run.choices), "settings": dict(run.settings)}
-
-
-def _flat(recipe: Recipe) -> dict[str, Any]:
-    """dotted path -> value, of all that a recipe says but where it lies."""
-    return dict(_leaves("", parse(dump_recipe(recipe)).data | {"directory": None}))
-
-
-def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict) and value:
-        for key, inner in value.items():
-            yield from _leaves(f"{path}.{key}" if path else str(key), inner)
-    else:
-        yield path, value
-
-
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """One text per setting that differs; of another component only its `use` line."""
-    paths = [path for path in {**before, **now} if before.get(path, _ABSENT) != now.get(path, _ABSENT)]
-    other = {path.removesuffix(".use") for path in paths if path.endswith(".use")}
-    shown = [
-        path for path in paths if path.endswith(".use") or not any(path.startswith(f"{part}.") for part in other)
-    ]
-    return [f"{path} is {_said(before, path)} there, {_said(now, path)} now" for path in shown]
-
-
-_ABSENT = object()
-
-
-def _said(settings: Mapping[str, Any], path: str) -> str:
-    return repr(settings[path]) if path in settings else "not set"

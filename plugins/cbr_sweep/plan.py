@@ -1,24 +1,72 @@
-"""From a recipe and the command line to the runs of a sweep and the launcher that executes them."""
+"""From a recipe and the command line to the runs of a sweep, and to the launcher that executes them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
-from cbr_sweep.axes import SweepRun
-from cbr_sweep.folder import SHOWN, Planned
-from cbrcore.config import Recipe
+from cbr_sweep.axes import SweepRun, axes_of, expand
+from cbr_sweep.folder import SHOWN, PlannedRun, SweepFolder
+from cbrcore.config import Recipe, Settings
 from cbrcore.errors import CbrError, RecipeError
 from cbrcore.interfaces import Build, Launcher
 from cbrcore.recipe import load_recipe
 from cbrcore.recipe.model import settings_class
 from cbrcore.recipe.text import parse
 from cbrcore.recipe.words import check
-from cbrcore.registry import Registry
+from cbrcore.registry import Component, Registry
 
 
-def chosen(runs: Sequence[SweepRun], pattern: str | None) -> list[SweepRun]:
+@dataclass(frozen=True)
+class SweepRequest:
+    """A sweep as the command line names it.
+
+    Attributes:
+        file: the recipe's file; `recipe` is what it holds, with `sets` applied.
+        only: a pattern of run ids.
+        seed: of all runs, if it was given.
+    """
+
+    file: Path
+    recipe: Recipe
+    sets: Sequence[str]
+    only: str | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """A sweep that fits its folder, with its runs; nothing is written yet."""
+
+    request: SweepRequest
+    folder: SweepFolder
+    planned: Sequence[PlannedRun]
+
+
+def make_plan(request: SweepRequest, out: Path | None, registry: Registry) -> SweepPlan:
+    """Expand the sweep and check everything.
+
+    Args:
+        out: its folder; by default runs/<the recipe's name>, so that the same command finds it again.
+
+    Raises:
+        CbrError: a run's recipe is wrong, or the folder holds something else.
+    """
+    recipe = request.recipe
+    if request.seed is not None and "seed" in axes_of(recipe):
+        raise CbrError("the recipe's sweep has an axis 'seed'", hint=f"--set sweep.seed=[{request.seed}]")
+    planned = [
+        PlannedRun(run, _recipe_of(run, request, registry)) for run in _chosen(expand(recipe), request.only)
+    ]
+    folder = SweepFolder(out or Path("runs") / recipe.name)
+    folder.check(recipe.name, planned, registry)
+    return SweepPlan(request, folder, planned)
+
+
+def _chosen(runs: Sequence[SweepRun], pattern: str | None) -> list[SweepRun]:
     """The runs whose id fits the pattern (``*`` and ``?``); all of them without one.
 
     Raises:
@@ -31,18 +79,14 @@ def chosen(runs: Sequence[SweepRun], pattern: str | None) -> list[SweepRun]:
     return found
 
 
-def plan(recipe: Path, sets: Sequence[str], runs: Sequence[SweepRun], registry: Registry) -> list[Planned]:
-    """Each run with its own recipe, completely checked.
+def _recipe_of(run: SweepRun, request: SweepRequest, registry: Registry) -> Recipe:
+    """The run's own recipe, completely checked.
 
     Raises:
-        RecipeError: some combination of the sweep's values is wrong.
+        RecipeError: this combination of the sweep's values is wrong.
     """
-    return [Planned(run, _recipe_of(run, recipe, sets, registry)) for run in runs]
-
-
-def _recipe_of(run: SweepRun, recipe: Path, sets: Sequence[str], registry: Registry) -> Recipe:
     try:
-        return load_recipe(recipe, overrides=[*sets, *run.overrides], registry=registry)
+        return load_recipe(request.file, overrides=[*request.sets, *run.overrides], registry=registry)
     except RecipeError as error:
         raise RecipeError([f"run {run.id}: {problem}" for problem in error.problems], hint=error.hint) from error
 
@@ -59,9 +103,13 @@ def make_launcher(text: str, registry: Registry) -> Launcher:
     if not isinstance(section, dict) or not isinstance(section.get("use"), str):
         raise CbrError(f"--launcher {text!r} names no launcher", hint="--launcher '{use: PLUGIN/NAME, ...}'")
     component = registry.find("launcher", section.pop("use"))
+    launcher: Launcher = component.load_factory()(_settings(component, section), Build())
+    return launcher
+
+
+def _settings(component: Component, section: Mapping[str, Any]) -> Settings:
     settings, faults = check(settings_class(component), section)
     if settings is None:
         said = "; ".join(f"{'.'.join(map(str, fault.keys))}: {fault.message}" for fault in faults)
         raise CbrError(f"--launcher {component.qualified}: {said}", hint=f"cbr show {component.qualified}")
-    launcher: Launcher = component.load_factory()(settings, Build())
-    return launcher
+    return settings

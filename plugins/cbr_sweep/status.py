@@ -2,66 +2,100 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
-from cbr_sweep.folder import Planned, State
-from cbrcore.console import PhaseProgress, last_progress
+from cbr_sweep.folder import PlannedRun, RunState, SweepFolder
+from cbrcore.console import PhaseProgress, read_progress
+from cbrcore.runs.folder import PROGRESS_FILE
 
 TAIL = 8192
-"""Bytes at a log's end that are read for progress."""
+"""Bytes at a log's end in which an error is looked for."""
 
 
 @dataclass
-class Status:
-    """One run. `offset` is where its log began when its process was started."""
+class RunStatus:
+    """One run of a sweep at work.
 
-    planned: Planned
-    state: State
+    Attributes:
+        folder: the run's folder; what it says of the run's progress is `progress`.
+        log: what the run's processes print.
+        seconds: since its process has begun, or how long it worked.
+    """
+
+    planned: PlannedRun
+    state: RunState
+    folder: Path
     log: Path
-    offset: int = 0
-    started: float = 0.0
+    started: float | None = None
     seconds: float = 0.0
     progress: PhaseProgress | None = None
+    _said_before: int = 0
+    _progress_before: tuple[int, int] | None = None
     _first: tuple[int, float] = (0, 0.0)
     _last: tuple[int, float] = (0, 0.0)
+
+    @classmethod
+    def of(cls, planned: PlannedRun, folder: SweepFolder) -> RunStatus:
+        """By what lies in the sweep's folder."""
+        return cls(planned, folder.state(planned.id), folder.run(planned.id), folder.log(planned.id))
 
     @property
     def id(self) -> str:
         return self.planned.id
 
-    def start(self) -> None:
-        """Its process is started about now."""
-        self.state, self.started, self.progress = State.RUNNING, time.monotonic(), None
+    def launched(self) -> None:
+        """A process is about to be started for it: what log and progress file hold by now is of an earlier one."""
+        self._said_before = self.log.stat().st_size if self.log.is_file() else -1
+        self._progress_before = self._progress_stamp()
 
-    def end(self, state: State) -> None:
-        self.state, self.seconds = state, time.monotonic() - self.started
+    def has_spoken(self) -> bool:
+        """Whether its process has begun to write the log."""
+        return self.log.is_file() and self.log.stat().st_size > self._said_before
+
+    def start(self, now: float) -> None:
+        """Its process has begun about now."""
+        self.state, self.started, self.progress = RunState.RUNNING, now, None
+
+    def end(self, state: RunState, now: float) -> None:
+        self.state, self.seconds = state, now - (now if self.started is None else self.started)
 
     def look(self, now: float) -> None:
-        """Read from the log how far it is."""
-        found = last_progress(self.said())
-        if found is None or found == self.progress:
+        """See how far it is. A file that a killed process has left says nothing."""
+        self.seconds = now - (now if self.started is None else self.started)
+        if self._progress_stamp() == self._progress_before:
             return
-        if self.progress is None or found.title != self.progress.title:
+        found, before = read_progress(self.folder / PROGRESS_FILE), self.progress
+        if found is None or found == before:
+            return
+        if before is None or found.title != before.title or found.done < before.done:
             self._first = found.done, now
         self.progress, self._last = found, (found.done, now)
 
-    def said(self) -> str:
+    def _progress_stamp(self) -> tuple[int, int] | None:
+        """Another one whenever the progress is written; no clock is compared with that of another machine."""
+        try:
+            found = (self.folder / PROGRESS_FILE).stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino
+
+    def last_error(self) -> str:
+        """The line in which it said why it failed; the last one if there is no such line."""
+        lines = [line.strip() for line in self._said().splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("error: ")]
+        return (errors or lines or ["it printed nothing"])[-1].removeprefix("error: ")
+
+    def _said(self) -> str:
         """The end of what its process has printed."""
         if not self.log.is_file():
             return ""
         with self.log.open("rb") as file:
-            file.seek(max(self.offset, self.log.stat().st_size - TAIL))
+            file.seek(max(self._said_before, self.log.stat().st_size - TAIL, 0))
             return file.read().decode(errors="replace")
-
-    def last_error(self) -> str:
-        """The line in which it said why it failed; the last one if there is no such line."""
-        lines = [line.strip() for line in self.said().splitlines() if line.strip()]
-        errors = [line for line in lines if line.startswith("error: ")]
-        return (errors or lines or ["it printed nothing"])[-1].removeprefix("error: ")
 
     @property
     def rate(self) -> float | None:
@@ -74,22 +108,49 @@ class Status:
         """Until the phase that it is in ends."""
         if self.progress is None or self.rate is None:
             return None
-        return (self.progress.total - self.progress.done) / self.rate
+        return max(self.progress.total - self.progress.done, 0) / self.rate
 
 
-def counts(runs: Iterable[Status]) -> str:
+@dataclass(frozen=True)
+class Pace:
+    """How fast a whole sweep is."""
+
+    runs_per_second: float
+    seconds_left: float
+
+
+def pace(runs: Sequence[RunStatus]) -> Pace | None:
+    """An estimate: every run takes as long as those did that were done here, or, before the first one is, as the
+    running ones expect of their phase. None if nothing runs, or nothing is known yet."""
+    running = [run for run in runs if run.state is RunState.RUNNING]
+    took = [run.seconds for run in runs if run.state is RunState.DONE and run.started is not None]
+    took = took or [run.seconds + run.seconds_left for run in running if run.seconds_left is not None]
+    each = fmean(took) if took else 0.0
+    if not running or not each:
+        return None
+    left = [max(each - run.seconds, run.seconds_left or 0.0) for run in running]
+    waiting = sum(run.state in (RunState.NEW, RunState.STARTED) for run in runs)
+    return Pace(len(running) / each, max((sum(left) + waiting * each) / len(running), *left))
+
+
+def counts(runs: Iterable[RunStatus]) -> str:
     """As in "3 done, 2 running, 7 new"."""
     found = Counter(status.state for status in runs)
     order = (
-        State.DONE,
-        State.RUNNING,
-        State.STARTED,
-        State.NEW,
-        State.IN_USE,
-        State.INTERRUPTED,
-        State.FAILED,
+        RunState.DONE,
+        RunState.RUNNING,
+        RunState.STARTED,
+        RunState.NEW,
+        RunState.IN_USE,
+        RunState.INTERRUPTED,
+        RunState.FAILED,
     )
     return ", ".join(f"{found[state]} {state}" for state in order if found[state])
+
+
+def per(rate: float, unit: str) -> str:
+    """As in "0.25/s", "37 runs/h"."""
+    return f"{rate:.2g}{unit}" if rate < 10 else f"{rate:.0f}{unit}"
 
 
 def duration(seconds: float | None) -> str:

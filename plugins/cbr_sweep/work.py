@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cbr_sweep.folder import Planned, State, SweepFolder
-from cbr_sweep.status import Status, counts
-from cbr_sweep.view import View
-from cbrcore.console import StopRequest
+from cbr_sweep.axes import expand
+from cbr_sweep.folder import PlannedRun, RunState, SweepFolder
+from cbr_sweep.plan import SweepPlan
+from cbr_sweep.status import RunStatus, counts
+from cbr_sweep.view import View, view
+from cbrcore.console import StopRequest, graceful_interrupt
 from cbrcore.errors import Interrupted, RunFailed
 from cbrcore.interfaces import Job, Launcher
 from cbrcore.runs.folder import user_of
@@ -31,7 +33,19 @@ class Options:
     plugins: tuple[Path, ...] = ()
 
 
-class Sweep:
+def execute(plan: SweepPlan, launcher: Launcher, options: Options) -> str:
+    """Execute what is not done yet; returns what came of it, in words.
+
+    Raises:
+        Interrupted, RunFailed: see `SweepWork.work`.
+    """
+    recipe = plan.request.recipe
+    plan.folder.begin(recipe.name, plan.request.file, expand(recipe), plan.planned)
+    with view() as shown, graceful_interrupt() as stop:
+        return SweepWork(plan.folder, plan.planned, launcher, shown, stop, options).work()
+
+
+class SweepWork:
     """The planned runs of a sweep in its folder.
 
     Args:
@@ -41,7 +55,7 @@ class Sweep:
     def __init__(
         self,
         folder: SweepFolder,
-        planned: Sequence[Planned],
+        planned: Sequence[PlannedRun],
         launcher: Launcher,
         view: View,
         stop: StopRequest,
@@ -52,10 +66,10 @@ class Sweep:
         self.view = view
         self.stop = stop
         self.options = options
-        self.runs = [Status(item, folder.state(item.id), folder.log(item.id)) for item in planned]
+        self.runs = [RunStatus.of(item, folder) for item in planned]
 
     def __repr__(self) -> str:
-        return f"Sweep({self.folder!r}, {len(self.runs)} runs)"
+        return f"SweepWork({self.folder!r}, {len(self.runs)} runs)"
 
     def work(self) -> str:
         """Execute what is not done; returns how many runs are in which state.
@@ -64,22 +78,22 @@ class Sweep:
             Interrupted: the user stopped it; the runs have written their checkpoints.
             RunFailed: runs failed; all others are done.
         """
-        skipped = [status for status in self.runs if status.state is State.IN_USE]
+        skipped = [status for status in self.runs if status.state is RunState.IN_USE]
         for status in skipped:
             self._say_in_use(status)
-        self._launch([status for status in self.runs if status.state in (State.NEW, State.STARTED)])
+        self._launch([status for status in self.runs if status.state in (RunState.NEW, RunState.STARTED)])
         if not self.stop:
             self._look_again(skipped)
         self._judge()
         return f"{len(self.runs)} runs: {counts(self.runs)}"
 
-    def _look_again(self, skipped: Sequence[Status]) -> None:
+    def _look_again(self, skipped: Sequence[RunStatus]) -> None:
         """What another process worked on may be done by now, or that process may be gone."""
         for status in skipped:
             status.state = self.folder.state(status.id)
-        self._launch([status for status in skipped if status.state in (State.NEW, State.STARTED)])
+        self._launch([status for status in skipped if status.state in (RunState.NEW, RunState.STARTED)])
 
-    def _launch(self, runs: Sequence[Status]) -> None:
+    def _launch(self, runs: Sequence[RunStatus]) -> None:
         if not runs:
             return
         jobs = [self._job(status) for status in runs]
@@ -100,57 +114,54 @@ class Sweep:
         self.view.say("interrupted: the runs write their checkpoints first; once more to stop at once")
         self.launcher.interrupt()
 
-    def _job(self, status: Status) -> Job:
+    def _job(self, status: RunStatus) -> Job:
         """The command that begins or continues the run."""
-        status.offset = status.log.stat().st_size if status.log.is_file() else 0
+        status.launched()
         plugins = [part for file in self.options.plugins for part in ("--plugin", str(file.resolve()))]
         path = str(self.folder.run(status.id))
-        if status.state is State.STARTED:
+        if status.state is RunState.STARTED:
             what = ["run", "--resume", path]
         else:
             what = ["run", str(self.folder.recipe(status.id)), "--out", path]
         command = (sys.executable, "-m", "cbrcore.cli", *what, *plugins)
         return Job(command, status.log, environment(os.environ))
 
-    def _look(self, runs: Sequence[Status], now: float) -> None:
-        """A run whose process has said something, or has taken the folder, is running."""
+    def _look(self, runs: Sequence[RunStatus], now: float) -> None:
+        """Notice which runs have begun, and how far each one is."""
         for status in runs:
-            if status.state in (State.NEW, State.STARTED) and self._has_begun(status):
-                status.start()
+            if status.state in (RunState.NEW, RunState.STARTED) and _has_begun(status):
+                status.start(now)
                 self.view.changed(status, self.runs)
-            if status.state is State.RUNNING:
+            if status.state is RunState.RUNNING:
                 status.look(now)
         self.view.refresh(self.runs)
 
-    def _has_begun(self, status: Status) -> bool:
-        fresh = status.offset == 0 and status.log.is_file()
-        return fresh or bool(status.said()) or user_of(self.folder.run(status.id)) is not None
-
-    def _end(self, status: Status, code: int) -> None:
-        if not status.started:
-            status.start()
-        status.end(self._state_after(status, code))
-        if status.state is State.IN_USE:
+    def _end(self, status: RunStatus, code: int) -> None:
+        now = time.monotonic()
+        if status.started is None:
+            status.start(now)
+        status.end(self._state_after(status, code), now)
+        if status.state is RunState.IN_USE:
             self._say_in_use(status)
         else:
             self.view.changed(status, self.runs)
 
-    def _state_after(self, status: Status, code: int) -> State:
+    def _state_after(self, status: RunStatus, code: int) -> RunState:
         """A run that ended badly may be one that another sweep took at the same moment."""
         if code == 0:
-            return State.DONE
+            return RunState.DONE
         if code == Interrupted.exit_code:
-            return State.INTERRUPTED
+            return RunState.INTERRUPTED
         found = self.folder.state(status.id)
-        return found if found in (State.DONE, State.IN_USE) else State.FAILED
+        return found if found in (RunState.DONE, RunState.IN_USE) else RunState.FAILED
 
-    def _say_in_use(self, status: Status) -> None:
-        user = user_of(self.folder.run(status.id)) or "a process that has just ended"
+    def _say_in_use(self, status: RunStatus) -> None:
+        user = user_of(status.folder) or "a process that has just ended"
         self.view.say(f"{status.id}: skipped, {user} works on it")
 
     def _judge(self) -> None:
-        stopped = [status for status in self.runs if status.state is State.INTERRUPTED]
-        failed = [status for status in self.runs if status.state is State.FAILED]
+        stopped = [status for status in self.runs if status.state is RunState.INTERRUPTED]
+        failed = [status for status in self.runs if status.state is RunState.FAILED]
         if self.stop:
             raise Interrupted(
                 f"interrupted; {counts(self.runs)}", hint="go on with the same command: what is done is skipped"
@@ -161,6 +172,11 @@ class Sweep:
                 "\n".join([f"{len(lines)} of {len(self.runs)} runs failed:", *lines]),
                 hint="mend the cause and repeat the command: what is done is skipped",
             )
+
+
+def _has_begun(status: RunStatus) -> bool:
+    """A run whose process has said something, or has taken the folder, is running."""
+    return status.has_spoken() or user_of(status.folder) is not None
 
 
 def environment(here: Mapping[str, str]) -> dict[str, str]:

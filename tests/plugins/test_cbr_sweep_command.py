@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from cbr_sweep.axes import SweepRun
-from cbr_sweep.folder import Planned, State
-from cbr_sweep.status import Status
-from cbr_sweep.view import cells, table
-from cbrcore.cli import DEFAULT_LAUNCHER
-from cbrcore.console import PlainReporter, last_progress
+from cbr_sweep.command import DEFAULT_LAUNCHER
+from cbr_sweep.folder import PlannedRun, RunState
+from cbr_sweep.status import RunStatus, pace
+from cbr_sweep.view import PlainView, cells, table, totals
+from cbrcore.console import PlainReporter, RecordedProgress, read_progress
 from cbrcore.plugins import load_plugins
-from cbrcore.runs.folder import RunFolder, user_of
+from cbrcore.runs.folder import PROGRESS_FILE, RunFolder, user_of
 
 TINY = """
 schema: 1
@@ -112,6 +112,8 @@ def test_a_sweep_leaves_a_run_folder_for_each_id_and_says_which_they_are(whole):
     data = json.loads((whole / "sweep.json").read_text())
     assert (data["schema"], data["name"], data["recipe"]) == (1, "tiny", "tiny.yaml")
     assert [run["id"] for run in data["runs"]] == IDS
+    left = {path.name for run_id in IDS for path in (whole / run_id).iterdir()}
+    assert not [name for name in left if name.startswith(".") or name == PROGRESS_FILE]
     last = data["runs"][-1]
     assert last["choices"] == {"variants": "text_cbr", "training.gamma": 0.9, "seed": 2}
     assert last["settings"] == {"training.gamma": 0.9, "seed": 2}
@@ -193,8 +195,11 @@ def test_an_interrupt_is_passed_on_and_ends_with_130(recipe, whole, done, cache_
     long = ("--set", "run.episodes=20000", "--only", run_id)
     process = sweep(recipe, done, cache_dir, *long)
     wait_for(lambda: any((done / run_id).glob("checkpoints/0*")))
+    found = read_progress(done / run_id / PROGRESS_FILE)
+    assert (found.title, found.total) == ("training (game plays)", 20000)
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
+    assert not (done / run_id / PROGRESS_FILE).exists()
     assert user_of(done / run_id) is None
     assert not (done / run_id / "results.json").exists()
     first = (done / run_id / "metrics.jsonl").read_bytes()
@@ -303,7 +308,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(cbr, recipe, tmp_path,
 
 
 def test_the_sweeping_process_does_not_import_torch():
-    script = "import sys, cbr_sweep.session, cbr_launchers.local; sys.exit('torch' in sys.modules)"
+    script = "import sys, cbr_sweep.command, cbr_launchers.local; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
@@ -311,40 +316,112 @@ def test_the_default_launcher_exists():
     assert load_plugins().registry.find("launcher", DEFAULT_LAUNCHER).qualified == DEFAULT_LAUNCHER
 
 
-def test_progress_is_read_from_what_a_run_writes(capfd):
-    with PlainReporter() as reporter:
-        reporter.phase("training (game plays)", 100, done=7)
-        reporter.advance("score 1, 14 cases")
-    found = last_progress(capfd.readouterr().err)
-    assert found is not None
-    assert (found.title, found.done, found.total) == ("training (game plays)", 8, 100)
-    assert last_progress("compiled 1/3 house\nerror: 1/2 of it") is None
+def status_of(run_id: str, state: RunState, folder: Path) -> RunStatus:
+    """A run of the sweep in `folder`."""
+    (folder / run_id).mkdir(exist_ok=True)
+    return RunStatus(PlannedRun(SweepRun(run_id, {}, {}), None), state, folder / run_id, folder / f"{run_id}.log")
 
 
-def status_of(run_id: str, state: State, log: Path) -> Status:
-    return Status(Planned(SweepRun(run_id, {}, {}), None), state, log)
+def write_progress(status: RunStatus, done: int, total: int = 100, title: str = "training (game plays)") -> None:
+    """As the run's process does."""
+    RecordedProgress(PlainReporter(), status.folder / PROGRESS_FILE).phase(title, total, done)
 
 
-def test_rate_and_time_left_come_from_what_the_log_says(tmp_path):
-    log = tmp_path / "a.log"
-    log.write_text("training (game plays): 99/100\n")
-    status = status_of("a", State.STARTED, log)
-    status.offset = log.stat().st_size  # said by the process before
-    status.start()
+def test_rate_and_time_left_come_from_the_progress_that_the_run_writes(tmp_path):
+    status = status_of("a", RunState.STARTED, tmp_path)
+    write_progress(status, 99)  # by a process that was killed
+    status.launched()
+    status.start(0.0)
     status.look(10.0)
     assert (status.progress, status.rate, status.seconds_left) == (None, None, None)
     for now, done in ((20.0, 50), (30.0, 70), (40.0, 70)):
-        log.write_text(f"training (game plays): 99/100\ntraining (game plays): {done}/100  score 1\n")
+        write_progress(status, done)
         status.look(now)
     assert (status.rate, status.seconds_left) == (2.0, 15.0)  # 20 plays from 20 s to 30 s; 30 are left
     assert cells(status) == ("a", "running", "training (game plays) 70/100", "2/s", "15 s")
-    status.end(State.DONE)
-    assert cells(status)[1] == "done"
+    (status.folder / PROGRESS_FILE).unlink()  # the process ends
+    status.look(41.0)
+    assert status.progress is not None
+    status.end(RunState.DONE, 42.0)
+    assert cells(status)[:3] == ("a", "done", "in 42 s")
+
+
+def test_another_phase_has_a_rate_of_its_own(tmp_path):
+    status = status_of("a", RunState.NEW, tmp_path)
+    status.launched()
+    status.start(0.0)
+    for now, title, done in ((1.0, "training", 0), (2.0, "training", 50), (3.0, "evaluating", 0)):
+        write_progress(status, done, title=title)
+        status.look(now)
+    assert (status.progress.title, status.rate) == ("evaluating", None)
+
+
+def test_what_a_run_prints_is_not_its_progress(tmp_path):
+    status = status_of("a", RunState.NEW, tmp_path)
+    status.launched()
+    status.log.write_text("x: 3/15\ntraining (game plays): 4/10  score 1\n")
+    assert status.has_spoken()
+    status.start(0.0)
+    status.look(1.0)
+    assert status.progress is None
+    (status.folder / PROGRESS_FILE).write_text("x: 3/15\n")
+    status.look(2.0)
+    assert status.progress is None
+    assert cells(status)[2] == "starting"
+
+
+def test_a_log_of_an_earlier_process_says_nothing(tmp_path):
+    status = status_of("a", RunState.STARTED, tmp_path)
+    status.log.write_text("error: the old one\n")
+    status.launched()
+    assert not status.has_spoken()
+    with status.log.open("a") as log:
+        log.write("working\n")
+    assert status.has_spoken()
+    assert status.last_error() == "working"
+
+
+def test_the_whole_sweep_takes_as_long_as_its_runs_do(tmp_path):
+    done, running, late, *waiting = (status_of(str(number), RunState.NEW, tmp_path) for number in range(6))
+    assert pace([done, running]) is None
+    for status, started in ((done, 0.0), (running, 100.0), (late, 140.0)):
+        status.start(started)
+        status.look(160.0)
+    done.end(RunState.DONE, 120.0)
+    runs = [done, running, late, *waiting]
+    found = pace(runs)  # two at once, 120 s each: left are 60 s, 100 s, and three whole ones
+    assert (found.runs_per_second, found.seconds_left) == (2 / 120, (60 + 100 + 3 * 120) / 2)
+    assert totals(runs, found) == ("whole sweep", "", "1/6 runs", "60 runs/h", "4 min")
+    shown = table(runs, 20)
+    assert shown.show_footer
+    assert [str(column.footer) for column in shown.columns] == list(totals(runs, found))
+
+
+def test_before_the_first_run_is_done_its_phase_tells_how_long_a_run_takes(tmp_path):
+    runs = [status_of(str(number), RunState.NEW, tmp_path) for number in range(2)]
+    runs[0].launched()
+    runs[0].start(0.0)
+    for now, done in ((10.0, 10), (20.0, 20)):
+        write_progress(runs[0], done)
+        runs[0].look(now)
+    assert pace(runs).seconds_left == 80 + 100
+
+
+def test_lines_for_logs_tell_the_pace_too(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr("cbr_sweep.view.SECONDS_BETWEEN_LINES", 0.0)
+    runs = [status_of(str(number), RunState.NEW, tmp_path) for number in range(2)]
+    for status in runs:
+        status.start(0.0)
+    runs[0].end(RunState.DONE, 30.0)
+    runs[1].look(10.0)
+    PlainView().refresh(runs)
+    assert capfd.readouterr().err == "1 done, 1 running (120 runs/h, about 20 s left): 1 starting\n"
 
 
 def test_a_table_without_room_shows_what_is_urgent_in_the_order_of_the_sweep(tmp_path):
-    states = [State.DONE, State.NEW, State.FAILED, State.NEW, State.RUNNING]
-    runs = [status_of(str(number), state, tmp_path / "log") for number, state in enumerate(states)]
+    states = [RunState.DONE, RunState.NEW, RunState.FAILED, RunState.NEW, RunState.RUNNING]
+    runs = [status_of(str(number), state, tmp_path) for number, state in enumerate(states)]
     shown = table(runs, 3)
     assert list(map(str, shown.columns[0].cells)) == ["1", "2", "4"]
     assert shown.title == "1 done, 1 running, 2 new, 1 failed, 2 not shown"
+    assert not shown.show_footer

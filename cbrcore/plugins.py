@@ -230,7 +230,7 @@ def _strict(strict: bool | None) -> bool:  # noqa: FBT001 (None means: ask the e
 
 
 def _installed() -> Iterator[_Candidate]:
-    """All entry points of the group. Each distribution's metadata is parsed once, which takes longer than the rest."""
+    """All entry points of the group; the metadata of each distribution, which take longest, are parsed once."""
     origins: dict[Distribution, tuple[str, str]] = {}
     for point in entry_points(group=GROUP):
         if point.dist is not None and point.dist not in origins:

@@ -35,7 +35,8 @@ def commanding(name: str, body: str = "print('done')", *, factory: str = "", top
     """A plugin with one command."""
     return (
         f"from cbrcore import hookimpl\n{top}\n\n@hookimpl\ndef register_commands(registry):\n"
-        f"    registry.add('{name}', factory={factory or '__name__ + chr(58) + chr(109)'!s})\n\ndef m():\n    {body}\n"
+        f"    registry.add('{name}', factory={factory or '__name__ + ":m"'})\n\n"
+        f"def m():\n    {body}\n"
     )
 
 
@@ -179,7 +180,7 @@ FAULTY = {
     "missing": commanding("broken", factory="'no_such_module:m'"),
     "attribute": commanding("broken", factory="'json:no_such_thing'"),
     "constant": commanding("broken", factory="'json:__name__'"),
-    "annotation": commanding("broken").replace("def m():", "def m(x: dict[str, int]):"),
+    "annotation": commanding("broken").replace("def m():", "def m(x: int | str):"),
     "call": commanding("broken", "1 / 0"),
     "exit": commanding("broken", "import os; os.stat('/no/such/file')"),
 }

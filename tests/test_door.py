@@ -33,9 +33,10 @@ def offering(kind: str, module: str) -> str:
 
 def commanding(name: str, body: str = "print('done')", *, factory: str = "", top: str = "") -> str:
     """A plugin with one command."""
+    path = factory or '__name__ + ":m"'
     return (
         f"from cbrcore import hookimpl\n{top}\n\n@hookimpl\ndef register_commands(registry):\n"
-        f"    registry.add('{name}', factory={factory or '__name__ + ":m"'})\n\n"
+        f"    registry.add('{name}', factory={path})\n\n"
         f"def m():\n    {body}\n"
     )
 

@@ -159,7 +159,7 @@ def _command(component: Component, origin: str) -> Any:
     if not callable(target):
         raise PluginError(f"command {component.qualified!r} is neither a function nor a typer.Typer [{origin}]")
     try:
-        command = typer.main.get_command(target if isinstance(target, typer.Typer) else _alone(target, component))
+        command = typer.main.get_command(as_typer(target, component.name))
     except Exception as error:
         said = f"command {component.qualified!r} is not as Typer takes it: {error} [{origin}]"
         raise PluginError(said) from error
@@ -169,10 +169,12 @@ def _command(component: Component, origin: str) -> Any:
     return command
 
 
-def _alone(function: Callable[..., Any], component: Component) -> typer.Typer:
-    """A Typer with the one command."""
+def as_typer(target: Any, name: str | None = None) -> typer.Typer:
+    """What a command's factory names, as a Typer: that itself, or one with the function as its only command."""
+    if isinstance(target, typer.Typer):
+        return target
     single = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
-    single.command(component.name)(function)
+    single.command(name)(target)
     return single
 
 

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -375,7 +375,8 @@ class MemorySuite(Suite):
         memory, loaded = self.filled(build), self.filled(build, 3)
         memory.save(tmp_path / "memory")
         loaded.load(tmp_path / "memory")
-        assert (loaded.cases, loaded.situations) == (memory.cases, memory.situations)
+        assert [asdict(case) for case in loaded.cases] == [asdict(case) for case in memory.cases]
+        assert loaded.situations == memory.situations
         assert torch.equal(self.keys(loaded), self.keys(memory))
         assert self.add(loaded, 3, TAKE).id == self.add(memory, 3, TAKE).id
         with pytest.raises(CbrError):

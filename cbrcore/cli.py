@@ -11,9 +11,9 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -21,6 +21,10 @@ from typer.core import TyperCommand, TyperGroup
 from cbrcore.errors import CbrError, Interrupted, PluginError, RecipeError, RunFailed, suggest
 from cbrcore.registry import CORE_COMMANDS, Component
 
+if TYPE_CHECKING:
+    from cbrcore.plugins import PluginReport
+
+PLUGINS = "cbrcore.plugins"
 CORE = {
     name: Component("command", "cbrcore", name, f"cbrcore.commands:{name.replace('-', '_')}", summary=summary)
     for name, summary in CORE_COMMANDS.items()
@@ -34,12 +38,21 @@ class _Commands(TyperGroup):
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*CORE, *sorted(_offered(_files(ctx)))]
+        return [*CORE, *sorted(_offered(ctx))]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """For the overview: the name and the summary."""
-        component = CORE.get(cmd_name) or _offered(_files(ctx)).get(cmd_name)
+        component = CORE.get(cmd_name) or _offered(ctx).get(cmd_name)
         return TyperCommand(name=cmd_name, help=component.summary or " ") if component else None
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The overview; below it, what is wrong with plugins."""
+        super().format_help(ctx, formatter)
+        problems = _plugins(ctx).problems()
+        if problems:
+            formatter.write(
+                "\n".join(["Not all plugins are as they should be:", *(f"  {line}" for line in problems)])
+            )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command itself, its module imported."""
@@ -48,11 +61,11 @@ class _Commands(TyperGroup):
         if name in CORE:
             command = _command(CORE[name], "")
         else:
-            later = _plugin_files(rest)
+            later, others = _take_out_plugins(rest)
             component, origin = _find(name, [*files, *later])
             command = _command(component, origin)
-            if not _takes_plugins(command) and not isinstance(command, TyperGroup):
-                rest = [word for word in rest if word != "--plugin" and word not in later]
+            if not any(map(_takes_plugins, (command, *getattr(command, "commands", {}).values()))):
+                rest = others
         if _takes_plugins(command):
             rest = [word for file in files for word in ("--plugin", file)] + rest
         return name, command, rest
@@ -69,20 +82,38 @@ def _files(ctx: Any) -> list[str]:
     return [str(file) for file in ctx.params.get("plugin") or ()]
 
 
-def _plugin_files(words: Sequence[str]) -> list[str]:
-    """What stands after ``--plugin``."""
-    return [file for option, file in pairwise(words) if option == "--plugin"]
+def _take_out_plugins(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(the files that ``--plugin`` names, the other words)."""
+    files, others, left = list[str](), list[str](), iter(words)
+    for word in left:
+        if word == "--":
+            others += [word, *left]
+        elif word == "--plugin":
+            files += islice(left, 1)
+        elif word.startswith("--plugin="):
+            files.append(word.removeprefix("--plugin="))
+        else:
+            others.append(word)
+    return files, others
 
 
 def _takes_plugins(command: Any) -> bool:
     return any("--plugin" in parameter.opts for parameter in command.params)
 
 
-def _offered(files: Sequence[str]) -> dict[str, Component]:
-    """The commands of all plugins; without those that several plugins claim."""
+def _plugins(ctx: Any) -> PluginReport:
+    """All plugins, loaded once for an overview."""
     from cbrcore.plugins import load_plugins
 
-    registry = load_plugins(files=files, strict=False).registry
+    if PLUGINS not in ctx.meta:
+        ctx.meta[PLUGINS] = load_plugins(files=_files(ctx), strict=False)
+    report: PluginReport = ctx.meta[PLUGINS]
+    return report
+
+
+def _offered(ctx: Any) -> dict[str, Component]:
+    """The commands of all plugins; without those that several plugins claim."""
+    registry = _plugins(ctx).registry
     clashes = registry.clashes("command")
     return {c.name: c for c in registry.of_kind("command") if c.name not in clashes}
 
@@ -125,20 +156,26 @@ def _command(component: Component, origin: str) -> Any:
         target = component.load_factory()
     except PluginError as error:
         raise PluginError(f"{error.message} [{origin}]" if origin else error.message, hint=error.hint) from error
-    if isinstance(target, typer.Typer):
-        return _named(typer.main.get_command(target), component, origin)
     if not callable(target):
         raise PluginError(f"command {component.qualified!r} is neither a function nor a typer.Typer [{origin}]")
-    single = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
-    single.command(component.name)(target)
-    return _named(typer.main.get_command(single), component, origin)
-
-
-def _named(command: Any, component: Component, origin: str) -> Any:
+    try:
+        command = typer.main.get_command(as_typer(target, component.name))
+    except Exception as error:
+        said = f"command {component.qualified!r} is not as Typer takes it: {error} [{origin}]"
+        raise PluginError(said) from error
     command.name = component.name
     if origin:
-        command.invoke = _guarded(command.invoke, f"the command {component.name!r} of {origin}")
+        command.invoke = _guarded(command.invoke, f"the command {component.name!r} of {origin}")  # type: ignore[method-assign]
     return command
+
+
+def as_typer(target: Any, name: str | None = None) -> typer.Typer:
+    """What a command's factory names, as a Typer: that itself, or one with the function as its only command."""
+    if isinstance(target, typer.Typer):
+        return target
+    single = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+    single.command(name)(target)
+    return single
 
 
 def _guarded(invoke: Callable[..., Any], whose: str) -> Callable[..., Any]:

@@ -18,9 +18,9 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, entry_points
 from itertools import groupby
 from pathlib import Path
 from types import ModuleType
@@ -34,6 +34,7 @@ from cbrcore.hookspecs import API_VERSION, PROJECT
 from cbrcore.registry import GLOBAL_NAMES, HOOK_OF_KIND, KINDS, Component, Registrar, Registry
 
 GROUP = "cbrcore.plugins"
+NO_NAME, NO_VERSION = "unknown distribution", "unknown version"
 KIND_OF_HOOK = {hook: kind for kind, hook in HOOK_OF_KIND.items()}
 
 Status = Literal["ok", "failed", "refused", "empty", "skipped"]
@@ -123,7 +124,7 @@ def load_plugins(
             plugin was not loaded.
     """
     loader = _Loader()
-    found = sorted(map(_from_entry_point, entry_points(group=GROUP)), key=lambda found: (found.name, found.origin))
+    found = sorted(_installed(), key=lambda found: (found.name, found.origin))
     wanted = _wanted(only, {candidate.name for candidate in found})
     for name, same_name in groupby(found, key=lambda candidate: candidate.name):
         loader.offer(list(same_name), wanted=name in wanted)
@@ -228,10 +229,15 @@ def _strict(strict: bool | None) -> bool:  # noqa: FBT001 (None means: ask the e
     return os.environ.get("CBR_STRICT_PLUGINS", "") not in ("", "0") if strict is None else strict
 
 
-def _from_entry_point(point: EntryPoint) -> _Candidate:
-    name = point.dist.name if point.dist else None
-    version = point.dist.version if point.dist else None
-    return _Candidate(point.name, name or "unknown distribution", version or "unknown version", point.load)
+def _installed() -> Iterator[_Candidate]:
+    """All entry points of the group; the metadata of each distribution, which take longest, are parsed once."""
+    origins: dict[Distribution, tuple[str, str]] = {}
+    for point in entry_points(group=GROUP):
+        if point.dist is not None and point.dist not in origins:
+            said = point.dist.metadata
+            origins[point.dist] = said["Name"] or NO_NAME, said["Version"] or NO_VERSION
+        origin = (NO_NAME, NO_VERSION) if point.dist is None else origins[point.dist]
+        yield _Candidate(point.name, *origin, point.load)
 
 
 def _from_file(path: Path) -> _Candidate:

@@ -267,7 +267,7 @@ class CaseMemory:
                 hint="use the recipe that stored them (recipe.yaml in the run folder)",
             )
         self.index.keep([])
-        self.cases, self.situations, self._rows = [], {}, {}
+        self.cases, self.situations, self._rows, self._next_id = [], {}, {}, 0
         self.merge(stored, stored.keys)
         self._next_id = stored.next_id
 

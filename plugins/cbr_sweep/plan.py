@@ -8,9 +8,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from cbr_sweep.axes import SweepRun, axes_of, expand
 from cbr_sweep.folder import SHOWN, PlannedRun, SweepFolder
-from cbrcore.config import Recipe, Settings
+from cbrcore.config import Recipe
 from cbrcore.errors import CbrError, RecipeError
 from cbrcore.interfaces import Build, Launcher
 from cbrcore.recipe import load_recipe
@@ -107,7 +109,7 @@ def make_launcher(text: str, registry: Registry) -> Launcher:
     return launcher
 
 
-def _settings(component: Component, section: Mapping[str, Any]) -> Settings:
+def _settings(component: Component, section: Mapping[str, Any]) -> BaseModel:
     settings, faults = check(settings_class(component), section)
     if settings is None:
         said = "; ".join(f"{'.'.join(map(str, fault.keys))}: {fault.message}" for fault in faults)

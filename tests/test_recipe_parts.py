@@ -314,7 +314,7 @@ def test_pretraining_and_recorder_can_be_brought(registry: Registry):
 
 def test_a_brought_part_that_is_not_installed_is_told_where_it_was_brought(registry: Registry):
     assert problems(PLAIN.replace("lab/plain", "lab/lost"), registry) == [
-        "r.yaml:4: learner.use: unknown learner 'lab/nowhere'. Choose one of: cbr_a2c/a2c, lab/deep, lab/joint."
+        "r.yaml:4: learner.use: unknown learner 'lab/nowhere'. Did you mean 'lab/deep'?"
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from collections.abc import Iterator
@@ -26,10 +27,11 @@ from cbrcore.console import (
     print_json,
     print_table,
     results_table,
+    say,
 )
 from cbrcore.errors import CbrError
 from cbrcore.interfaces import HasOverview
-from cbrcore.recipe.model import PARTS, SECTIONS, settings_class
+from cbrcore.recipe.model import DEFAULTS, PARTS, SECTIONS, settings_class
 from cbrcore.recipe.words import COMPUTED, REQUIRED, describe
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from cbrcore.config import Part, Recipe
     from cbrcore.plugins import PluginInfo, PluginReport
     from cbrcore.recipe.words import Setting
-    from cbrcore.registry import Component
+    from cbrcore.registry import Component, Registry
 
 Rows = list[tuple[str, ...]]
 
@@ -123,18 +125,36 @@ def list_plugins(
 
 
 def show(
-    name: Annotated[str, typer.Argument(metavar="PLUGIN/NAME", help="A component, as in a recipe's 'use'.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A component, as in a recipe's 'use', or a section of a recipe.")
+    ],
     *,
     as_json: AsJson = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """Show a component's settings: type, default, bounds and meaning."""
+    """Show the settings of a component or of a recipe's section: type, default, bounds and meaning."""
     report = plugins_of(plugin or ())
-    components = report.registry.named(name)
+    texts, data = shown(name, report)
     if as_json:
-        print_json([component_data(component, report) for component in components])
+        print_json(data)
     else:
-        typer.echo("\n\n".join(component_text(component, report) for component in components))
+        typer.echo("\n\n".join(texts))
+
+
+def schema(
+    *,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it to this file.")] = None,
+    plugin: PluginFiles = None,
+) -> None:
+    """Write the JSON Schema of a recipe, for editors that complete and check."""
+    from cbrcore import recipe
+
+    found = recipe.schema(plugins_of(plugin or ()).registry)
+    if out is None:
+        print_json(found)
+    else:
+        out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        say(f"written to {out}")
 
 
 def check(recipe: RecipePath, *, set_: Sets = None, plugin: PluginFiles = None) -> None:
@@ -166,19 +186,57 @@ def component_rows(report: PluginReport) -> Rows:
     return [("kind", "component", "requires", "summary"), *offered]
 
 
+WRITTEN = {kind: f"{kind}: {{use: PLUGIN/NAME}}" for kind in PARTS} | {
+    "pretraining": "training: {pretrain: {use: PLUGIN/NAME}}",
+    "recorder": "recorders: [{use: PLUGIN/NAME}]",
+}
+"""Kinds of parts -> how a recipe names one."""
+
+
+def shown(name: str, report: PluginReport) -> tuple[list[str], Any]:
+    """What ``show`` prints of a section, a kind of part or a component, as texts and as data.
+
+    Raises:
+        CbrError: there is nothing of this name.
+    """
+    sections = SECTIONS | {c.name: settings_class(c) for c in report.registry.of_kind("recipe_section")}
+    if name in sections:
+        return [section_text(name, sections[name])], _settings_data(sections[name])
+    components, texts = [], []
+    if name in WRITTEN:
+        texts = [kind_text(name, report.registry)]
+        components = [c for c in report.registry.of_kind(name) if c.qualified == DEFAULTS.get(name)]
+    else:
+        components = report.registry.named(name)
+    texts += [component_text(component, report) for component in components]
+    return texts, [component_data(component, report) for component in components]
+
+
+def section_text(name: str, model: type[BaseModel]) -> str:
+    """A section of a recipe with its settings, for people."""
+    said = [f"  {line}".rstrip() for line in (inspect.getdoc(model) or "").splitlines()]
+    parts = [f"  {part} is a part of its own: cbr show {mark.kind}" for part, mark in nested_parts(model).items()]
+    settings = _settings_lines(model) if describe(model) else ()
+    return "\n".join([f"{name} (a section of a recipe)", *said, *parts, *settings])
+
+
+def kind_text(kind: str, registry: Registry) -> str:
+    """How a recipe names a part of this kind, and which there are."""
+    usual = f"; {DEFAULTS[kind]} if it names none" if kind in DEFAULTS else ""
+    rows = [(f"  {component.qualified}", component.summary) for component in registry.of_kind(kind)]
+    listed = ["  one of:", aligned(rows)] if rows else ["  none is installed"]
+    return "\n".join([f"{kind} (a part of a recipe{usual})", f"  {WRITTEN[kind]}", *listed])
+
+
 def component_data(component: Component, report: PluginReport) -> dict[str, Any]:
     """What ``show --json`` prints of one component."""
     info = _info_of(component, report)
-    settings = [
-        {**asdict(setting), "required": setting.default == REQUIRED, "default": _default(setting)}
-        for setting in describe(settings_class(component))
-    ]
     return {
         **asdict(component),
         "qualified": component.qualified,
         "distribution": info.distribution,
         "version": info.version,
-        "settings": settings,
+        "settings": _settings_data(settings_class(component)),
     }
 
 
@@ -188,12 +246,26 @@ def component_text(component: Component, report: PluginReport) -> str:
     lines = [f"{component.qualified} ({component.kind}, from {info.distribution} {info.version})"]
     lines += [f"  {component.summary}"] if component.summary else []
     lines += [f"  requires: {', '.join(component.requires)}"] if component.requires else []
-    settings = describe(settings_class(component))
+    lines += [f"  brings the {kind} {use}" for kind, use in component.brings.items()]
+    return "\n".join([*lines, *_settings_lines(settings_class(component))])
+
+
+def _settings_data(model: type[BaseModel]) -> list[dict[str, Any]]:
+    return [
+        {**asdict(setting), "required": setting.default == REQUIRED, "default": _default(setting)}
+        for setting in describe(model)
+    ]
+
+
+def _settings_lines(model: type[BaseModel]) -> Iterator[str]:
+    settings = describe(model)
+    if not settings:
+        yield "  It has no settings."
+        return
     rows = [(setting.path, setting.type, _default_text(setting), setting.bounds) for setting in settings]
     table = aligned([("setting", "type", "default", "bounds"), *rows]).splitlines()
     for line, setting in zip(table[1:], settings, strict=True):
-        lines += ["", line, f"    {setting.description}".rstrip()]
-    return "\n".join(lines if settings else [*lines, "  It has no settings."])
+        yield from ("", line, f"    {setting.description}".rstrip())
 
 
 def recipe_text(recipe: Recipe) -> str:

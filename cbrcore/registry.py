@@ -36,6 +36,11 @@ CORE_COMMANDS = {
     "list-plugins": "List the plugins: what they offer, where they come from, and what is wrong with them.",
 }
 """What the core does itself; plugins may not take these names."""
+CORE_KEYS = (
+    "schema", "name", "seed", "directory", "environment", "text_encoder", "context_encoder", "quantizer", "memory",
+    "retain_policy", "agent", "learner", "recorders", "training", "evaluation", "run",
+)  # fmt: skip
+"""The recipe's keys, in the order in which a recipe is written; plugins may not take these names."""
 GLOBAL_NAMES = ("command", "recipe_section")
 """Kinds whose names stand alone (``cbr NAME``, a recipe's key): nobody can choose between two of them."""
 
@@ -207,8 +212,9 @@ class Registrar:
         for label, path in (("factory", factory), ("config", config)):
             if path.count(":") != 1 or not all(path.split(":")):
                 raise PluginError(f"{label} of {name!r} must be 'package.module:name', got {path!r}")
-        if self.kind == "command" and name in CORE_COMMANDS:
-            raise PluginError(f"the command {name!r} is the core's own (cbrcore); take another name")
+        if name in {"command": CORE_COMMANDS, "recipe_section": CORE_KEYS}.get(self.kind, ()):
+            what = self.kind.replace("_", " ")
+            raise PluginError(f"the {what} {name!r} is the core's own (cbrcore); take another name")
         if any(component.name == name for component in self.components):
             raise PluginError(f"{self.kind} {name!r} is registered twice by the same plugin")
         made = Component(

@@ -20,8 +20,7 @@ from cbr_sweep.section import SweepSection
 from cbrcore.config import ComponentConfig, NoSettings, Part, Recipe, Settings
 from cbrcore.errors import CbrError, RecipeError
 from cbrcore.recipe import MAX_BYTES, dump_recipe, load_recipe, read_recipe_text
-from cbrcore.recipe.model import TOP
-from cbrcore.registry import Registrar, Registry
+from cbrcore.registry import CORE_KEYS, Registrar, Registry
 
 # Sample components: every kind of setting that a real one may have
 
@@ -647,7 +646,7 @@ SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats() | LABELS | st.sampled_from(["lab/learner", "codes"])
 )
 KEYS = (
-    st.sampled_from([*TOP, "use", "hidden", "gamma", "pretrain", "episodes", "agent.hidden", "memory.threshold"])
+    st.sampled_from([*CORE_KEYS, "use", "hidden", "gamma", "pretrain", "episodes", "agent.hidden", "memory.threshold"])
     | LABELS
 )
 SECTIONS = st.recursive(

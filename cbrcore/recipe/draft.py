@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cbrcore.errors import RecipeError
@@ -16,24 +16,16 @@ from cbrcore.recipe.text import Document, Flaw, Place, parse
 
 
 @dataclass(frozen=True, order=True)
-class Mark:
-    """Where a value was written: ``recipe.yaml:7`` or ``--set training.gamma=2``."""
-
-    order: int
-    label: str
-    typed: str | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, order=True)
 class Problem:
-    """One thing that is wrong; prints as ``where: path: what``."""
+    """One thing that is wrong; prints as ``where: path: what``, as in ``recipe.yaml:7: training.gamma: ...``."""
 
-    mark: Mark
+    line: int
+    label: str
     path: str
     what: str
 
     def __str__(self) -> str:
-        line = ": ".join(part for part in (self.mark.label, self.path, self.what) if part)
+        line = ": ".join(part for part in (self.label, self.path, self.what) if part)
         return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
@@ -50,6 +42,12 @@ class Override:
         """Sections come before what is in them, and ``use`` before the other settings of its part."""
         return len(self.keys), self.keys[-1:] != ("use",)
 
+    def alone(self) -> Override:
+        """The section around the value, with nothing else in it."""
+        *around, last = self.keys
+        places = {(): self.value.places[()]} | {(last, *keys): at for keys, at in self.value.places.items()}
+        return Override(tuple(around), Document({last: self.value.data}, places), self.label)
+
 
 class Draft:
     """Mutable while the recipe is read; `problems` gathers everything that is wrong."""
@@ -58,87 +56,64 @@ class Draft:
         self.name = name
         self.data: Any = document.data
         self.problems: list[Problem] = []
-        self._marks = {
-            keys: Mark(place.line, f"{name}:{place.line}", place.typed) for keys, place in document.places.items()
-        }
+        self._places = dict(document.places)
         for flaw in document.flaws:
-            self._add(Mark(flaw.line, f"{name}:{flaw.line}"), flaw.keys, flaw.message)
+            self._add(Place(flaw.line), flaw.keys, flaw.message)
 
     def __repr__(self) -> str:
         return f"Draft({self.name!r}, {len(self.problems)} problems)"
 
     def note(self, keys: Keys, what: str, *, at: Keys | None = None) -> None:
         """Something is wrong with the value at `keys`, which was written there, or because of what stands `at`."""
-        self._add(self.mark(keys if at is None else at), keys, what)
-
-    def mark(self, keys: Keys) -> Mark:
-        """Where the value at `keys` was written, or else the section around it."""
-        for end in range(len(keys), -1, -1):
-            if keys[:end] in self._marks:
-                return self._marks[keys[:end]]
-        return Mark(1, f"{self.name}:1")
+        written = keys if at is None else at
+        around = (written[:end] for end in range(len(written), -1, -1))
+        self._add(next((self._places[part] for part in around if part in self._places), Place(1)), keys, what)
 
     def typed(self, keys: Keys) -> str | None:
         """The plain scalar at `keys` as it was typed: ``1.10`` for the number 1.1."""
-        return self._marks[keys].typed if keys in self._marks else None
+        return self._places[keys].typed if keys in self._places else None
 
     def put(self, override: Override) -> None:
         """Set a value, making the sections on the way to it."""
         keys, value = override.keys, override.value
-        mark = Mark(max((known.order for known in self._marks.values()), default=0) + 1, override.label)
+        place = Place(max((known.line for known in self._places.values()), default=0) + 1, label=override.label)
         for flaw in value.flaws:
-            self._add(mark, keys + flaw.keys if flaw.keys else (), flaw.message)
+            self._add(place, keys + flaw.keys if flaw.keys else (), flaw.message)
         if value.flaws:
             return
         inner = self.data
         for depth, key in enumerate(keys[:-1], start=1):
             if isinstance(inner.get(key), list):
-                self._add(mark, keys, f"{dotted(keys[:depth])!r} is a list; set the whole list")
+                self._add(place, keys, f"{dotted(keys[:depth])!r} is a list; set the whole list")
                 return
             if not isinstance(inner.get(key), dict):
                 inner[key] = {}
-                self._marks[keys[:depth]] = mark
+                self._places[keys[:depth]] = place
             inner = inner[key]
         inner[keys[-1]] = value.data
-        self._forget(keys)
-        for inside, place in value.places.items():
-            self._marks[keys + inside] = Mark(mark.order, mark.label, place.typed)
-
-    def keep_only(self, section: Keys, key: str) -> None:
-        """Drop everything in a section but one key."""
-        inner = value_at(self.data, section)
-        for other in [other for other in inner if other != key]:
-            del inner[other]
-        self._forget(section, but=(*section, key))
+        self._places = {known: at for known, at in self._places.items() if known[: len(keys)] != keys}
+        for inside, at in value.places.items():
+            self._places[keys + inside] = replace(place, typed=at.typed)
 
     def document_at(self, keys: Keys) -> Document:
         """The value at `keys` as a document of its own."""
-        places = {
-            known[len(keys) :]: Place(mark.order, mark.typed)
-            for known, mark in self._marks.items()
-            if known[: len(keys)] == keys
-        }
+        count = len(keys)
+        places = {known[count:]: place for known, place in self._places.items() if known[:count] == keys}
         return Document(copy.deepcopy(value_at(self.data, keys)), places)
 
     def trial(self, without: str) -> Draft:
         """A copy without problems and without this section, to try values on."""
         data = {key: value for key, value in self.data.items() if key != without}
-        other = Draft(self.name, Document(copy.deepcopy(data)))
-        other._marks = dict(self._marks)
-        return other
+        return Draft(self.name, Document(copy.deepcopy(data), self._places))
 
     def fail_if_wrong(self) -> None:
         """Raise all problems as one `RecipeError`, sorted by line."""
         if self.problems:
             raise RecipeError([str(problem) for problem in sorted(set(self.problems))])
 
-    def _forget(self, keys: Keys, but: Keys | None = None) -> None:
-        for known in list(self._marks):
-            if known[: len(keys)] == keys and known not in (keys, but):
-                del self._marks[known]
-
-    def _add(self, mark: Mark, keys: Keys, what: str) -> None:
-        self.problems.append(Problem(mark, dotted(keys), what))
+    def _add(self, place: Place, keys: Keys, what: str) -> None:
+        label = place.label or f"{self.name}:{place.line}"
+        self.problems.append(Problem(place.line, label, dotted(keys), what))
 
 
 def dotted(keys: Keys) -> str:

@@ -30,7 +30,7 @@ from cbrcore.interfaces import ChecksRecipe, Keys
 from cbrcore.interfaces import Fault as Wrong
 from cbrcore.recipe.draft import Draft, Override, value_at
 from cbrcore.recipe.words import Fault, Model, check, describe, one_line, refused, unknown, validated
-from cbrcore.registry import Component, Registry
+from cbrcore.registry import CORE_KEYS, Component, Registry
 
 DEFAULTS = {
     "text_encoder": "cbr_text_encoders/transformer",
@@ -44,7 +44,6 @@ DEFAULTS = {
 SUGGESTED = {"context_encoder": "cbr_seeded_gat/seeded_gat", "quantizer": "cbr_vq/vq"}
 """Parts that a case memory cannot do without -> the paper's choice."""
 
-HEAD = ("name", "seed", "directory")
 PARTS = tuple(nested_parts(Recipe))
 """Keys that are parts; each is called as its kind."""
 SECTIONS: dict[str, type[Settings]] = {
@@ -52,8 +51,6 @@ SECTIONS: dict[str, type[Settings]] = {
     "evaluation": EvaluationConfig,
     "run": RunConfig,
 }
-TOP = ("schema", *HEAD, *PARTS, "recorders", *SECTIONS)
-"""The core's keys, in the order in which a recipe is written; those of plugins come after them."""
 
 
 def settings_class(component: Component) -> type[BaseModel]:
@@ -98,12 +95,13 @@ class Components:
             model = settings_class(component)
         except CbrError as error:
             raise refused(("use",), one_line(error)) from error
-        settings = {name: value for name, value in written.items() if name != "use"}
+        needed = {name: None for name in nested_parts(model) if model.model_fields[name].is_required()}
+        settings = needed | {name: value for name, value in written.items() if name != "use"}
         return Part(use=component.qualified, settings=validated(model, settings, self))
 
     def _use(self, kind: str, key: str, written: Any) -> str:
         if written is None:
-            raise refused((), self.required(kind, key))
+            raise refused((), f"is required; add '{key}: {{use: PLUGIN/NAME}}', {self._offered(kind)}")
         if not isinstance(written, dict):
             name = written if isinstance(written, str) else "PLUGIN/NAME"
             raise refused((), f"must be a section; write '{key}: {{use: {name}}}'")
@@ -111,10 +109,6 @@ class Components:
         if not isinstance(use, str):
             raise refused((), f"does not say which component; add 'use: PLUGIN/NAME', {self._offered(kind)}")
         return use
-
-    def required(self, kind: str, key: str) -> str:
-        """What to say if there is no such part."""
-        return f"is required; add '{key}: {{use: PLUGIN/NAME}}', {self._offered(kind)}"
 
     def _offered(self, kind: str) -> str:
         names = [component.qualified for component in self.registry.of_kind(kind)]
@@ -173,27 +167,27 @@ def components_of(data: Mapping[str, Any], registry: Registry) -> tuple[Componen
     """
     brought: dict[str, str] = {}
     by: dict[str, Keys] = {}
-    queue = [kind for kind in PARTS if kind in data]
+    queue = [kind for kind in PARTS if data.get(kind) is not None]
     for kind in queue:  # it grows: what is brought may bring more
-        component = Components(registry, DEFAULTS | brought).component(kind, data.get(kind, {}))
+        component = Components(registry, DEFAULTS | brought).component(kind, data.get(kind) or {})
         for other, use in (component.brings if component else {}).items():
             if other not in brought:
                 brought[other], by[other] = use, (kind, "use")
-                queue += [other] if other in PARTS and other not in data else []
+                queue += [other] if other in PARTS and data.get(other) is None else []
     return Components(registry, DEFAULTS | brought), by
 
 
 def apply_override(draft: Draft, override: Override, registry: Registry) -> None:
     """Set a value; another component for a part starts from its own defaults."""
     *part, last = override.keys or ("",)
-    keys, written = tuple(part), value_at(draft.data, tuple(part))
-    if last == "use" and isinstance(written, dict):
+    written = value_at(draft.data, tuple(part))
+    if last == "use" and isinstance(written, dict) and not override.value.flaws:
         components, _ = components_of(draft.data, registry)
-        spot = components.spots(draft.data).get(keys)
+        spot = components.spots(draft.data).get(tuple(part))
         if spot is not None and spot.kind is not None:
-            new = components.component(spot.kind, {"use": override.value.data})
-            if (new or override.value.data) != (spot.component or written.get("use")):
-                draft.keep_only(keys, "use")
+            new, named = components.component(spot.kind, {"use": override.value.data}), written.get("use")
+            if (new or override.value.data) != (spot.component or named):
+                override = override.alone()
     draft.put(override)
 
 
@@ -212,7 +206,7 @@ class Checker:
         self._folder = folder
         self._data: dict[str, Any] = copy.deepcopy(draft.data)
         self._sections = {c.name: c for c in registry.of_kind("recipe_section") if c.name in draft.data}
-        self._components, self._by = components_of(_without_nulls(draft.data), registry)
+        self._components, self._by = components_of(draft.data, registry)
 
     def __repr__(self) -> str:
         return f"Checker({self._draft!r})"
@@ -232,7 +226,7 @@ class Checker:
     def _drop_nulls(self) -> None:
         """``memory: null`` is the same as no memory; ``memory:`` with nothing below it may mean either."""
         data = self._data
-        for key in [key for key in (*TOP, *self._sections) if key in data and data[key] is None]:
+        for key in [key for key in (*CORE_KEYS, *self._sections) if key in data and data[key] is None]:
             if self._draft.typed((key,)) != "":
                 del data[key]
                 continue
@@ -243,9 +237,12 @@ class Checker:
     def _fill_in(self) -> None:
         """Add what every recipe has; which components these parts are says `Components.defaults`."""
         data = self._data
-        brought = [kind for kind in self._by if kind in PARTS]
-        for kind in ("text_encoder", "learner", *brought, *(["retain_policy"] if "memory" in data else [])):
+        for kind in ("text_encoder", "learner", *(kind for kind in self._by if kind in PARTS)):
             data.setdefault(kind, {})
+        if "memory" in data:
+            data.setdefault("retain_policy", {})
+        for kind in ("environment", "agent"):
+            data.setdefault(kind, None)  # its absence is told as that of any part
         if isinstance(data.setdefault("training", {}), dict) and self._components.component("pretraining", {}):
             data["training"].setdefault("pretrain", {})
         recorders = data.setdefault("recorders", [{}] if self._components.component("recorder", {}) else [])
@@ -265,7 +262,7 @@ class Checker:
             self._note((), "has no schema number; add the line 'schema: 1'")
         elif schema != 1 or isinstance(schema, bool):
             self._note(("schema",), f"this cbr reads schema 1, not {schema!r}; use the cbr that wrote it")
-        for key in [key for key in self._data if key not in (*TOP, *self._sections)]:
+        for key in [key for key in self._data if key not in (*CORE_KEYS, *self._sections)]:
             self._note((key,), unknown((key,), list(self._known())))
             del self._data[key]
 
@@ -292,7 +289,9 @@ class Checker:
         if self._restore_text(data, at, faults):
             found, faults = check(model, data, self._components, at=at, known=self._known)
         for fault in faults:
-            self._note(fault.keys, self._said(fault))
+            whole = fault.kind == "model_type" and len(fault.keys) == 1
+            said = "must be a section of 'key: value' lines; write {} for its defaults" if whole else fault.message
+            self._note(fault.keys, said)
         return found
 
     def _restore_text(self, data: Any, at: Keys, faults: Iterable[Fault]) -> bool:
@@ -306,17 +305,9 @@ class Checker:
                 restored = True
         return restored
 
-    def _said(self, fault: Fault) -> str:
-        if fault.kind == "model_type" and len(fault.keys) == 1:
-            return "must be a section of 'key: value' lines; write {} for its defaults"
-        spot = self._components.spots(self._data).get(fault.keys) if fault.kind == "missing" else None
-        if spot is not None and spot.kind is not None:
-            return self._components.required(spot.kind, str(fault.keys[-1]))
-        return fault.message
-
     def _known(self) -> dict[str, str]:
         """All keys that this recipe could have -> their bounds."""
-        known = dict.fromkeys([*TOP, *(c.name for c in self._registry.of_kind("recipe_section"))], "")
+        known = dict.fromkeys([*CORE_KEYS, *(c.name for c in self._registry.of_kind("recipe_section"))], "")
         models = [(keys, spot.model) for keys, spot in self._components.spots({"memory": {}} | self._data).items()]
         for name, component in self._sections.items():
             with contextlib.suppress(PluginError):
@@ -356,14 +347,10 @@ class Checker:
             apply_override(trial, override, self._registry)
         Checker(trial, self._registry, self._name, self._folder).check()
         for problem in trial.problems:
-            if problem.mark.label in changes:
-                inside = problem.path.removeprefix(problem.mark.label).lstrip(".")
-                yield changes[problem.mark.label], f"{inside}: {problem.what}" if inside else problem.what
+            if problem.label in changes:
+                inside = problem.path.removeprefix(problem.label).lstrip(".")
+                yield changes[problem.label], f"{inside}: {problem.what}" if inside else problem.what
 
     def _note(self, keys: Keys, what: str) -> None:
         brought = self._by.get(str(keys[0])) if keys and keys[0] not in self._draft.data else None
         self._draft.note(keys, what, at=brought)
-
-
-def _without_nulls(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in data.items() if value is not None}

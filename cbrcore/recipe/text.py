@@ -50,10 +50,11 @@ class Flaw:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value stands: its key's line, and how it was typed if it is a plain scalar."""
+    """Where a value stands: its key's line, how a plain scalar was typed, and what to call the place."""
 
     line: int
     typed: str | None = None
+    label: str = ""
 
 
 @dataclass

@@ -66,7 +66,9 @@ def check(
         return validated(model, data, resolve), []
     except ValidationError as error:
         paths = known() if known else {setting.path: setting.bounds for setting in describe(model)}
-        return None, [_fault(detail, data, at, paths) for detail in _details(error, data)]
+        # if nothing written is wrong, then the author's own default is
+        found = _written(error, data) or [(detail["loc"], detail) for detail in error.errors()]
+        return None, [_fault((*at, *keys), detail, paths) for keys, detail in found]
 
 
 def validated(model: type[Model], data: Any, resolve: Resolve | None = None) -> Model:
@@ -83,7 +85,7 @@ def validated(model: type[Model], data: Any, resolve: Resolve | None = None) -> 
     except CbrError as error:
         raise refused((), one_line(error)) from error
     except ValidationError as error:
-        if _details(error, data):
+        if _written(error, data):
             raise
     return model.model_validate(data, context=resolve)
 
@@ -99,28 +101,31 @@ def one_line(error: CbrError) -> str:
     return error.message if error.hint is None else f"{error.message}. {error.hint}"
 
 
-def _details(error: ValidationError, data: Any) -> list[ErrorDetails]:
-    """The faults of what is written."""
-    return [detail for detail in error.errors(include_url=False) if not _is_of_default(detail, data)]
+def _written(error: ValidationError, data: Any) -> list[tuple[Keys, ErrorDetails]]:
+    """The errors in what is written, each with its place; without those in defaults."""
+    found = ((_place(detail, data), detail) for detail in error.errors(include_url=False))
+    return [(keys, detail) for keys, detail in found if keys is not None]
 
 
-def _is_of_default(detail: ErrorDetails, data: Any) -> bool:
+def _place(detail: ErrorDetails, data: Any) -> Keys | None:
+    """Where in `data` the error is, without pydantic's own labels (the branch of a union); None: in a default."""
+    keys: Keys = ()
+    inside = True
     for key in detail["loc"]:
-        if isinstance(data, dict):
-            if key not in data:
-                return detail["type"] not in ("missing", REFUSED)
-            data = data[key]
-        elif isinstance(data, list) and isinstance(key, int) and key < len(data):
-            data = data[key]
-    return False
+        inside = isinstance(data, list) and isinstance(key, int) and key < len(data)
+        inside = inside or (isinstance(data, dict) and key in data)
+        if inside:
+            data, keys = data[key], (*keys, key)
+    if inside or not isinstance(data, dict):
+        return keys
+    return (*keys, detail["loc"][-1]) if detail["type"] in ("missing", REFUSED) else None
 
 
-def _fault(detail: ErrorDetails, data: Any, at: Keys, known: Mapping[str, str]) -> Fault:
-    keys = at + _real_keys(detail["loc"], data, detail["type"])
-    return Fault(keys, detail["type"], _said(detail, keys, known))
+def _fault(keys: Keys, detail: ErrorDetails, known: Mapping[str, str]) -> Fault:
+    return Fault(keys, detail["type"], _said(keys, detail, known))
 
 
-def _said(detail: ErrorDetails, keys: Keys, known: Mapping[str, str]) -> str:
+def _said(keys: Keys, detail: ErrorDetails, known: Mapping[str, str]) -> str:
     kind, context, given = detail["type"], detail.get("ctx", {}), detail["input"]
     if kind == REFUSED:
         return str(context["said"])
@@ -137,18 +142,6 @@ def _said(detail: ErrorDetails, keys: Keys, known: Mapping[str, str]) -> str:
         return _not_one_of(str(context["expected"]), given)
     said = re.sub(r"^(Value error|Assertion failed), ", "", detail["msg"])
     return said if isinstance(given, dict) else f"{said} (got {_show(given)})"
-
-
-def _real_keys(location: Keys, data: Any, kind: str) -> Keys:
-    """`location` without pydantic's own labels (the branch of a union), which are no keys of the data."""
-    keys, inside = [], True
-    for key in location:
-        inside = isinstance(data, list) and isinstance(key, int) and key < len(data)
-        inside = inside or (isinstance(data, dict) and key in data)
-        if inside:
-            data = data[key]
-            keys.append(key)
-    return tuple(keys) if inside or kind not in ("missing", REFUSED) else (*keys, location[-1])
 
 
 _PLAIN = {"missing": "is required", "json_invalid": "is nested too deeply"}
@@ -344,13 +337,13 @@ def unknown(keys: Keys, paths: Sequence[str]) -> str:
     around = "".join(f"{key}." for key in keys[:-1])
     inside = [path.removeprefix(around).partition(".")[0] for path in paths if path.startswith(around)]
     here = list(dict.fromkeys(inside))
-    meant = _meant(str(keys[-1]).lower().replace("-", "_"), {name: around + name for name in here}, paths)
-    if meant:
-        return f"unknown key. Did you mean {' or '.join(meant)}?"
-    if not here:
+    word = str(keys[-1]).lower().replace("-", "_")
+    meant = _meant(word, {name: around + name for name in here}, paths)
+    if not meant and not here:
         return "unknown key; there are no settings here"
-    elsewhere = "" if around else " If a plugin offers it: is that plugin installed?"
-    return f"unknown key. Choose one of: {', '.join(here)}.{elsewhere}"
+    said = f"Did you mean {' or '.join(meant)}?" if meant else f"Choose one of: {', '.join(here)}."
+    sure = word in OTHER_WORDS or closest(word, [path.rpartition(".")[2] for path in meant], cutoff=0.75)
+    return f"unknown key. {said}" + ("" if around or sure else " If a plugin offers it: is that plugin installed?")
 
 
 def _meant(word: str, here: Mapping[str, str], paths: Sequence[str]) -> list[str]:

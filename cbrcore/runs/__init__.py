@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -44,7 +43,7 @@ from cbrcore.runs.folder import (
     stored_recipe,
     versions,
 )
-from cbrcore.runs.opened import Run, RunMemory
+from cbrcore.runs.opened import Run, RunMemory, newest_checkpoint, single_thread
 
 if TYPE_CHECKING:
     from cbrcore.config import Recipe
@@ -207,14 +206,6 @@ def begin_records(work: Work, plugins: PluginReport) -> None:
     work.folder.write_json(VERSIONS_FILE, versions(work.parts.device, used))
 
 
-def single_thread() -> None:
-    """Small networks run faster on one thread, and the figures do not depend on the machine's cores."""
-    import torch
-
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(1)
-
-
 # -- results -----------------------------------------------------------------------------------------------------
 
 
@@ -292,17 +283,6 @@ def _write_timing(folder: RunFolder, progress: Progress) -> None:
             "shares": {name: seconds / total if total else 0.0 for name, seconds in sorted(parts.items())},
         },
     )
-
-
-def newest_checkpoint(run: Path) -> Path:
-    """The latest checkpoint of a run; RunFolderError if the folder holds no run, or the run has none."""
-    from cbrcore.runs.checkpoint import latest_checkpoint
-
-    stored_recipe(run)
-    checkpoint = latest_checkpoint(run / "checkpoints")
-    if checkpoint is None:
-        raise RunFolderError(f"{run} has no checkpoint", hint="train first: cbr run")
-    return checkpoint
 
 
 # -- a run to look at ---------------------------------------------------------------------------------------------

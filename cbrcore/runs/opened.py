@@ -6,6 +6,7 @@ Nothing in its folder changes, and the run may go on meanwhile. torch is importe
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cbrcore.cycle.runner import Play
 from cbrcore.errors import CbrError, RunFolderError, suggest
 from cbrcore.interfaces import CaseStore, Environment, Memory
-from cbrcore.recipe import load_recipe
+from cbrcore.recipe import load_recipe, plain_recipe
 from cbrcore.rng import generator
 from cbrcore.runs.folder import METRICS_FILE, RESULTS_FILE, read_json, stored_recipe
 from cbrcore.types import Match
@@ -71,10 +72,11 @@ class Run:
     @property
     def recipe(self) -> dict[str, Any]:
         """What recipe.yaml holds, as plain data."""
-        from cbrcore.yamltext import parse
+        return plain_recipe(self._written)
 
-        data: dict[str, Any] = parse(stored_recipe(self.path).read_text(encoding="utf-8")).data
-        return data
+    @cached_property
+    def _written(self) -> Recipe:
+        return load_recipe(stored_recipe(self.path), registry=self.plugins.registry)
 
     @property
     def results(self) -> dict[str, Any]:
@@ -97,7 +99,7 @@ class Run:
     @cached_property
     def checked(self) -> Recipe:
         """Its recipe, to be looked at: one game at a time, and without a GPU where there is none."""
-        recipe = load_recipe(stored_recipe(self.path), registry=self.plugins.registry)
+        recipe = self._written
         device = "auto" if recipe.run.device == "cuda" else recipe.run.device
         return recipe.model_copy(update={"run": recipe.run.model_copy(update={"num_envs": 1, "device": device})})
 
@@ -118,11 +120,11 @@ class Run:
 
     def _opened(self) -> tuple[Parts, Progress]:
         if self._open is None:
-            from cbrcore.runs import built, newest_checkpoint, single_thread
+            from cbrcore.runs.assemble import assemble
 
             newest_checkpoint(self.path)  # nothing is built in vain
             single_thread()
-            parts = built(self.checked, self.plugins)
+            parts = assemble(self.checked, self.plugins.registry, recipe_dir=self.checked.directory)
             try:
                 self._open = parts, self._restored(parts)
             except BaseException:
@@ -132,7 +134,6 @@ class Run:
 
     def _restored(self, parts: Parts) -> Progress:
         """Fill the parts from the latest checkpoint; a run that goes on may replace it by a newer one."""
-        from cbrcore.runs import newest_checkpoint
         from cbrcore.runs.checkpoint import restore_agent
 
         checkpoint = newest_checkpoint(self.path)
@@ -219,18 +220,19 @@ class Run:
         retriever = self.parts.reasoner.retriever
         if retriever is None:
             raise RunFolderError(f"{self.path} has no case memory", hint=NO_MEMORY)
-        return {name: RunMemory(retriever, store) for name, store in retriever.memory.stores().items()}
+        return {name: RunMemory(self.path, retriever, store) for name, store in retriever.memory.stores().items()}
 
 
 class RunMemory:
     """Cases of a run, to look into; looking changes nothing, not even in a play that goes on."""
 
-    def __init__(self, retriever: Retriever, store: CaseStore) -> None:
+    def __init__(self, run: Path, retriever: Retriever, store: CaseStore) -> None:
+        self._run = run
         self._retriever = retriever
         self._store = store
 
     def __repr__(self) -> str:
-        return f"RunMemory({len(self)} cases)"
+        return f"RunMemory({len(self)} cases of {str(self._run)!r})"
 
     def __len__(self) -> int:
         return len(self._store)
@@ -243,7 +245,8 @@ class RunMemory:
         for case in self:
             if case.id == number:
                 return case
-        raise CbrError(f"there is no case {number}", hint="see which there are: cbr cases list RUN")
+        hint = f"see which there are: cbr cases list {self._run}"
+        raise CbrError(f"{self._run} has no case {number}", hint=hint)
 
     def situation(self, case: Case) -> Situation:
         """What the case's key was made of, beside its seeds; None where that was not stored."""
@@ -279,6 +282,25 @@ class RunMemory:
         return sorted(
             found, key=lambda m: (m.relevance, m.case.rewarded, m.case.last_step, m.case.id), reverse=True
         )
+
+
+def newest_checkpoint(run: Path) -> Path:
+    """The latest checkpoint of a run; RunFolderError if the folder holds no run, or the run has none."""
+    from cbrcore.runs.checkpoint import latest_checkpoint
+
+    stored_recipe(run)
+    checkpoint = latest_checkpoint(run / "checkpoints")
+    if checkpoint is None:
+        raise RunFolderError(f"{run} has no checkpoint", hint="train first: cbr run")
+    return checkpoint
+
+
+def single_thread() -> None:
+    """Small networks run faster on one thread, and the figures do not depend on the machine's cores."""
+    import torch
+
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
 
 
 def _split_of(environment: Environment, game: str | None, evaluated: Sequence[str]) -> str:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from cbrcore.cycle.runner import Play
 from cbrcore.errors import CbrError, RunFolderError, suggest
 from cbrcore.interfaces import CaseStore, Environment, Memory
-from cbrcore.recipe import load_recipe, plain_recipe
+from cbrcore.recipe import load_recipe
+from cbrcore.recipe.text import parse
 from cbrcore.rng import generator
 from cbrcore.runs.folder import METRICS_FILE, RESULTS_FILE, read_json, stored_recipe
 from cbrcore.types import Match
@@ -71,12 +72,9 @@ class Run:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """What recipe.yaml holds, as plain data."""
-        return plain_recipe(self._written)
-
-    @cached_property
-    def _written(self) -> Recipe:
-        return load_recipe(stored_recipe(self.path), registry=self.plugins.registry)
+        """What recipe.yaml holds, as plain data, whatever is installed here."""
+        data: dict[str, Any] = parse(stored_recipe(self.path).read_text(encoding="utf-8")).data
+        return data
 
     @property
     def results(self) -> dict[str, Any]:
@@ -99,7 +97,7 @@ class Run:
     @cached_property
     def checked(self) -> Recipe:
         """Its recipe, to be looked at: one game at a time, and without a GPU where there is none."""
-        recipe = self._written
+        recipe = load_recipe(stored_recipe(self.path), registry=self.plugins.registry)
         device = "auto" if recipe.run.device == "cuda" else recipe.run.device
         return recipe.model_copy(update={"run": recipe.run.model_copy(update={"num_envs": 1, "device": device})})
 

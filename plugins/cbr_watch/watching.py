@@ -128,9 +128,7 @@ def _take_step(play: Play, start: Start, reasoner: CaseBasedReasoner, watcher: W
     explained = _explained(decision, trace, reasoner, policy)
     wanted = watcher.decided(play.observation, explained)
     if wanted is not None and wanted != decision.action:
-        decision = replace(
-            decision, action=wanted, source="person", chosen=None, agent_probability=policy[wanted]
-        )
+        decision = replace(decision, action=wanted, source="person", chosen=None, agent_probability=policy[wanted])
         explained = _explained(decision, trace, reasoner, policy)
     number = play.episode.steps
     taken = play.step(decision)

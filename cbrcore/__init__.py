@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     from cbrcore.interfaces import *  # noqa: F403
     from cbrcore.registry import *  # noqa: F403
     from cbrcore.rng import *  # noqa: F403
-    from cbrcore.runs import Run, open, run  # noqa: F401
+    from cbrcore.runs import Run as Run
+    from cbrcore.runs import open as open
+    from cbrcore.runs import run as run
     from cbrcore.types import *  # noqa: F403
 
 

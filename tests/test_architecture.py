@@ -56,6 +56,7 @@ WITHIN = {
     "cycle": {"casefiles": "", "runner": "", "retriever": "", "reasoner": "retriever",
               "evaluation": "reasoner runner", "__init__": ""},
     "runs": {"folder": "", "checkpoint": "", "assemble": "", "trainer": "assemble checkpoint folder",
+             "opened": "assemble checkpoint folder",
              "__init__": EVERYTHING},
 }  # fmt: skip
 """Of a room: module -> modules of the same room that it may import. The runner knows no algorithm."""

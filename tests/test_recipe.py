@@ -646,7 +646,9 @@ SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats() | LABELS | st.sampled_from(["lab/learner", "codes"])
 )
 KEYS = (
-    st.sampled_from([*CORE_KEYS, "use", "hidden", "gamma", "pretrain", "episodes", "agent.hidden", "memory.threshold"])
+    st.sampled_from(
+        [*CORE_KEYS, "use", "hidden", "gamma", "pretrain", "episodes", "agent.hidden", "memory.threshold"]
+    )
     | LABELS
 )
 SECTIONS = st.recursive(

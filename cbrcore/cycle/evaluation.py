@@ -84,8 +84,8 @@ class ReuseCounts:
 
 
 @dataclass(frozen=True)
-class Play:
-    """One evaluation play."""
+class Played:
+    """What an evaluation keeps of a play."""
 
     game: str
     number: int
@@ -96,7 +96,7 @@ class Play:
     reuse: ReuseCounts
 
     @classmethod
-    def of(cls, episode: Episode, number: int) -> Play:
+    def of(cls, episode: Episode, number: int) -> Played:
         assert episode.ending is not None
         counts = ReuseCounts.of(episode)
         return cls(episode.game, number, episode.steps, episode.score, episode.norm_score, episode.ending, counts)
@@ -110,7 +110,7 @@ def play_passes(
     passes: int,
     seed: int,
     after_play: Callable[[], None] = lambda: None,
-) -> list[Play]:
+) -> list[Played]:
     """Play every game of the split `passes` times.
 
     Args:
@@ -120,10 +120,10 @@ def play_passes(
     """
     plays = []
     for number in range(passes):
-        stream = derive_seed(seed, f"evaluation:{split}:{number}")
+        stream = pass_seed(seed, split, number)
         actor = make_actor(np.random.Generator(np.random.PCG64(stream)))
         for game in environment.games(split):
-            plays.append(Play.of(play_episode(environment, actor, game, game_seed(stream, game)), number))
+            plays.append(Played.of(play_episode(environment, actor, game, game_seed(stream, game)), number))
             after_play()
     return plays
 
@@ -178,12 +178,17 @@ class Measure:
         return lambda rng: FrozenActor(self.reasoner, rng, greedy=mode == "greedy")
 
 
+def pass_seed(seed: int, split: str, number: int) -> int:
+    """Of one pass of an evaluation: of the actor's draws, and of its games (`game_seed`)."""
+    return derive_seed(seed, f"evaluation:{split}:{number}")
+
+
 def game_seed(stream: int, game: str) -> int:
     """A non-zero 31-bit seed for a game's own randomness."""
     return derive_seed(stream, game) % (2**31 - 1) + 1
 
 
-def summarize(plays: Sequence[Play]) -> dict[str, Any]:
+def summarize(plays: Sequence[Played]) -> dict[str, Any]:
     """JSON-able figures: mean and std of steps and normalized score, per game and over all."""
     return {
         "steps": mean_std(plays, lambda play: float(play.steps)),
@@ -215,7 +220,7 @@ def ood_gap(evaluation: Mapping[str, Any]) -> dict[str, float] | None:
     return {metric: abs(out - inside) for metric, (out, inside) in gaps.items() if None not in (out, inside)}
 
 
-def mean_std(plays: Sequence[Play], value: Callable[[Play], float | None]) -> dict[str, float | None]:
+def mean_std(plays: Sequence[Played], value: Callable[[Played], float | None]) -> dict[str, float | None]:
     """Mean over plays, and the sample standard deviation of the passes' means (0 for a single pass)."""
     passes = [
         _mean([value(play) for play in plays if play.number == number])

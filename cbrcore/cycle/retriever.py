@@ -105,12 +105,14 @@ class Retriever:
         with self.clock.part("memory"):
             return self.memory.retrieve(keys)
 
-    def nearest(self, situation: Situation, seeds: EntityTuple) -> list[Match]:
-        """All cases with their relevance for one context, whatever tau says, the most similar first; without those
-        at which an approximate index does not look."""
-        row = self.memory.similarities(self.keys(situation, [seeds]))[0].tolist()  # [m]
-        found = [Match(case, delta) for case, delta in zip(self.memory.cases, row, strict=True) if delta >= 0]
-        return sorted(found, key=lambda match: -match.relevance)
+    def key(self, situation: Situation, seeds: EntityTuple) -> Tensor:
+        """[...]: the key of one context, to look into the memory with. An episode that goes on notices nothing: it
+        computes its keys together, which may differ from this one in the last bit."""
+        if self.refresh:
+            self._refresh()
+        pair = (situation, seeds)
+        known = self._keys.values().get(pair)
+        return self._keys_of([pair])[0] if known is None else known
 
     def digest(self) -> str:
         """Of the parameters that make keys; equal digests mean that keys can be exchanged."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from cbrcore.errors import RunFailed
+from cbrcore.errors import CbrError, RunFailed
 from cbrcore.interfaces import ConcurrentEnvironment, Environment, Stopwatch
 from cbrcore.types import Action, Decision, Episode, Observation, StepResult, Transition
 
@@ -93,22 +93,25 @@ def play_together(
 class Play:
     """One game play, step by step, by an actor who may be overruled.
 
-    ``for step in play`` lets the actor act to the end; `decide` and `step` do the same by hand.
+    ``for step in play`` lets the actor act to the end; `decide` and `step` do the same by hand. Environment and
+    actor serve one play at a time, see `leave`.
 
     Args:
-        label: (split, number of the pass) that it belongs to, for those who show it.
+        split, number: the split and the pass over it that the play belongs to, for those who show it.
     """
 
     def __init__(
-        self, environment: Environment, actor: Actor, game: str, seed: int, *, label: tuple[str, int] = ("", 0)
+        self, environment: Environment, actor: Actor, game: str, seed: int, *, split: str = "", number: int = 0
     ) -> None:
         self.game = game
         self.seed = seed
-        self.split, self.number = label
+        self.split = split
+        self.number = number
         self._clock = Stopwatch()
         self._table = _Table(Seat(environment, actor), game, seed)
         self._table.begin(self._clock)
         self._choice: tuple[Decision, Any] | None = None
+        self._left = ""
 
     def __repr__(self) -> str:
         return f"Play({self.game!r}, {self.episode.steps} steps, score {self.episode.score:g})"
@@ -124,21 +127,33 @@ class Play:
 
     @property
     def observation(self) -> Observation:
-        """What the actor sees now. RunFailed: there is nothing to do."""
-        return self._table.offered()
+        """What the actor sees now; after the ending, what it saw last."""
+        return self._table.observation
 
     def decide(self) -> tuple[Decision, Any]:
-        """What the actor would do now, and its trace; once for each step."""
+        """What the actor would do now, and its trace; it is asked once for each step.
+
+        Raises:
+            CbrError: the game is over, or the play was left.
+            RunFailed: the game offers nothing to do.
+        """
+        over = self._left or (self.episode.ending and f"the game is over: {self.episode.ending}")
+        if over:
+            raise CbrError(f"{self.game}: no more steps: {over}")
         if self._choice is None:
-            self._choice = self._table.seat.actor.decide(self.observation)
+            self._choice = self._table.seat.actor.decide(self._table.offered())
         return self._choice
 
     def step(self, decision: Decision | None = None) -> Transition:
-        """Execute the actor's decision, or another one in its place."""
+        """Execute the actor's decision, or another one in its place. Raises what `decide` does."""
         own, trace = self.decide()
         decision, self._choice = decision or own, None
         self._table.send(decision.action)
         return self._table.receive(decision, trace, self._clock)
+
+    def leave(self, why: str) -> None:
+        """Take no more steps: environment or actor are needed for something else."""
+        self._left = why
 
 
 class _Table:
@@ -152,16 +167,16 @@ class _Table:
     def begin(self, clock: Stopwatch) -> None:
         self.seat.actor.begin(self.episode.game)
         with clock.part("environment"):
-            self._observation = self.seat.environment.reset(self.episode.game, self.episode.seed)
+            self.observation = self.seat.environment.reset(self.episode.game, self.episode.seed)
 
     def offered(self) -> Observation:
         """The present observation; RunFailed if there is nothing to do."""
-        if not self._observation.admissible:
+        if not self.observation.admissible:
             raise RunFailed(
                 f"{self.episode.game}: no admissible action after {self.episode.steps} steps:"
-                f" {self._observation.text!r}"
+                f" {self.observation.text!r}"
             )
-        return self._observation
+        return self.observation
 
     def send(self, action: Action) -> None:
         """Let the engine begin to work, if it can do so by itself."""
@@ -176,7 +191,7 @@ class _Table:
             else:
                 result = self.seat.environment.step(decision.action)
         self.seat.actor.observe(decision, trace, result)
-        transition = Transition(self._observation, decision, result, trace)
+        transition = Transition(self.observation, decision, result, trace)
         self.episode.transitions.append(transition)
-        self._observation = result.observation
+        self.observation = result.observation
         return transition

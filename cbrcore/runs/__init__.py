@@ -3,7 +3,7 @@
     import cbrcore as cbr
     run = cbr.run("recipes/quickstart.yaml", seed=3)     # or cbr.open("runs/...")
     run.results, run.metrics                             # plain data
-    for step in run.play("game", split="out"): ...       # decision by decision
+    play = run.play("game", split="out")                 # decision by decision
     run.memory.similar(observation, action)              # the most similar cases
 
 torch is imported when it is first needed.
@@ -12,24 +12,28 @@ torch is imported when it is first needed.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
-import os
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cbrcore.console import PluginLines, RecordedProgress, Reporter, StopRequest, graceful_interrupt, reporter
-from cbrcore.cycle.runner import Play
-from cbrcore.errors import CbrError, Interrupted, RunFailed, RunFolderError, suggest
+from cbrcore.console import (
+    PluginLines,
+    RecordedProgress,
+    Reporter,
+    StopRequest,
+    checked_recipe,
+    graceful_interrupt,
+    overrides_of,
+    plugins_of,
+    reporter,
+)
+from cbrcore.errors import CbrError, Interrupted, RunFailed, RunFolderError
 from cbrcore.recipe import dump_recipe, load_recipe
-from cbrcore.rng import derive_seed, generator
 from cbrcore.runs.folder import (
     LOG_FILE,
-    METRICS_FILE,
     PROGRESS_FILE,
     RECIPE_FILE,
     RESULTS_FILE,
@@ -41,15 +45,15 @@ from cbrcore.runs.folder import (
     stored_recipe,
     versions,
 )
+from cbrcore.runs.opened import Run, RunMemory, newest_checkpoint, single_thread
 
 if TYPE_CHECKING:
     from cbrcore.config import Recipe
-    from cbrcore.cycle.retriever import Retriever
-    from cbrcore.interfaces import Environment
     from cbrcore.plugins import PluginReport
     from cbrcore.runs.assemble import Learning, Parts
     from cbrcore.runs.checkpoint import Progress
-    from cbrcore.types import Action, Case, Match, Observation
+
+__all__ = ["Run", "RunMemory", "evaluate", "newest_checkpoint", "open", "resume", "run", "start"]
 
 log = logging.getLogger(__name__)
 
@@ -209,14 +213,6 @@ def begin_records(work: Work, plugins: PluginReport) -> None:
     work.folder.write_json(VERSIONS_FILE, versions(work.parts.device, used))
 
 
-def single_thread() -> None:
-    """Small networks run faster on one thread, and the figures do not depend on the machine's cores."""
-    import torch
-
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(1)
-
-
 # -- results -----------------------------------------------------------------------------------------------------
 
 
@@ -296,18 +292,7 @@ def _write_timing(folder: RunFolder, progress: Progress) -> None:
     )
 
 
-def newest_checkpoint(run: Path) -> Path:
-    """The latest checkpoint of a run; RunFolderError if the folder holds no run, or the run has none."""
-    from cbrcore.runs.checkpoint import latest_checkpoint
-
-    stored_recipe(run)
-    checkpoint = latest_checkpoint(run / "checkpoints")
-    if checkpoint is None:
-        raise RunFolderError(f"{run} has no checkpoint", hint="train first: cbr run")
-    return checkpoint
-
-
-# -- a run to look at --------------------------------------------------------------------------------------------
+# -- a run to look at ---------------------------------------------------------------------------------------------
 
 
 def run(
@@ -332,11 +317,7 @@ def run(
     Raises:
         CbrError: something is wrong with the recipe, or the run failed.
     """
-    from cbrcore.plugins import load_plugins
-
-    report = load_plugins(files=plugins)
-    overrides = [*sets, *([] if seed is None else [f"seed={seed}"])]
-    checked = load_recipe(recipe, overrides=overrides, registry=report.registry)
+    checked, report = checked_recipe(Path(recipe), overrides_of(sets, seed, None), list(map(Path, plugins)))
     _, folder = start(checked, report, None if out is None else Path(out), overwrite=overwrite)
     return Run(folder, report)
 
@@ -347,185 +328,4 @@ def open(path: Path | str, *, plugins: Sequence[Path | str] = ()) -> Run:
     Raises:
         RunFolderError: the folder holds no run.
     """
-    from cbrcore.plugins import load_plugins
-
-    return Run(Path(path), load_plugins(files=plugins))
-
-
-class Run:
-    """A run's folder, and its parts with the weights and the memory of the latest checkpoint.
-
-    The parts are built when they are first needed. A ``with`` block, or `close`, releases their engines.
-    """
-
-    def __init__(self, path: Path, plugins: PluginReport) -> None:
-        stored_recipe(path)
-        self.path = path
-        self.plugins = plugins
-        self._open: tuple[Parts, Progress] | None = None
-
-    def __repr__(self) -> str:
-        return f"Run({str(self.path)!r})"
-
-    def __enter__(self) -> Run:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Release the engines; safe to call twice."""
-        if self._open is not None:
-            self._open[0].close()
-            self._open = None
-
-    @cached_property
-    def checked(self) -> Recipe:
-        """Its recipe, to be looked at: one game at a time, and without a GPU where there is none."""
-        recipe = load_recipe(stored_recipe(self.path), registry=self.plugins.registry)
-        device = "auto" if recipe.run.device == "cuda" else recipe.run.device
-        return recipe.model_copy(update={"run": recipe.run.model_copy(update={"num_envs": 1, "device": device})})
-
-    @property
-    def recipe(self) -> dict[str, Any]:
-        """What recipe.yaml holds, as plain data."""
-        from cbrcore.recipe.text import parse
-
-        data: dict[str, Any] = parse(stored_recipe(self.path).read_text(encoding="utf-8")).data
-        return data
-
-    @property
-    def results(self) -> dict[str, Any]:
-        """What results.json holds. RunFolderError: the run is not finished."""
-        found: dict[str, Any] = read_json(self.path / RESULTS_FILE)
-        return found
-
-    @property
-    def metrics(self) -> list[dict[str, Any]]:
-        """The rows of metrics.jsonl, one for each episode so far."""
-        path = self.path / METRICS_FILE
-        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-        return [json.loads(line) for line in lines]
-
-    @property
-    def parts(self) -> Parts:
-        """Its parts. CbrError: one cannot be built here (missing games, model, module)."""
-        return self._opened()[0]
-
-    @property
-    def progress(self) -> Progress:
-        """How far it came."""
-        return self._opened()[1]
-
-    def _opened(self) -> tuple[Parts, Progress]:
-        if self._open is None:
-            checkpoint = newest_checkpoint(self.path)
-            from cbrcore.runs.checkpoint import restore_agent
-
-            single_thread()
-            parts = built(self.checked, self.plugins)
-            try:
-                self._open = parts, restore_agent(checkpoint, parts.reasoner)[0]
-            except BaseException:
-                parts.close()
-                raise
-        return self._open
-
-    def play(
-        self, game: str | None = None, *, split: str | None = None, seed: int | None = None, greedy: bool = False
-    ) -> Play:
-        """A game play of the trained agent, step by step: ``for step in run.play(): step.decision``.
-
-        Args:
-            game: the split's first one, if left out.
-            split: the one that holds `game`, or the first that is evaluated.
-            seed: of the agent's draws and the game's chance; the run's, as in the evaluation, if left out.
-            greedy: take the agent's most probable action.
-
-        Raises:
-            CbrError: there is no such game.
-        """
-        return next(self.plays(split, game, seed=seed, greedy=greedy))
-
-    def plays(
-        self,
-        split: str | None = None,
-        game: str | None = None,
-        *,
-        episodes: int = 1,
-        seed: int | None = None,
-        greedy: bool = False,
-    ) -> Iterator[Play]:
-        """Game plays, one after the other, each to its end; without `seed` and `game` those that the evaluation
-        measured. See `play`.
-
-        Args:
-            episodes: how many; the split's games in turn, and from the start again.
-        """
-        from cbrcore.cycle.evaluation import FrozenActor, game_seed
-
-        environment = self.parts.environment
-        split = split or _split_of(environment, game, self.checked.evaluation.splits)
-        games = _games(environment, split, game)
-        for number in range(-(-episodes // len(games))):
-            stream = derive_seed(self.checked.seed if seed is None else seed, f"evaluation:{split}:{number}")
-            actor = FrozenActor(self.parts.reasoner, generator(stream), greedy=greedy)
-            for name in games[: episodes - number * len(games)]:
-                yield Play(environment, actor, name, game_seed(stream, name), label=(split, number))
-
-    @cached_property
-    def memory(self) -> RunMemory:
-        """Its cases. RunFolderError: it has no case memory."""
-        if self.parts.reasoner.retriever is None:
-            raise RunFolderError(f"{self.path} has no case memory", hint="its recipe has none: add 'memory: {}'")
-        return RunMemory(self.parts.reasoner.retriever)
-
-
-class RunMemory:
-    """The case memory of a run, to look into."""
-
-    def __init__(self, retriever: Retriever) -> None:
-        self._retriever = retriever
-
-    def __repr__(self) -> str:
-        return f"RunMemory({len(self)} cases)"
-
-    def __len__(self) -> int:
-        return len(self._retriever.memory)
-
-    def __iter__(self) -> Iterator[Case]:
-        return iter(self._retriever.memory.cases)
-
-    def similar(
-        self, observation: Observation, action: Action, *, count: int = 5, past: Sequence[Observation] = ()
-    ) -> list[Match]:
-        """The cases that are most similar to an action in a state, with their relevance, whatever tau says.
-
-        Args:
-            past: earlier observations of the episode, for encoders that look back.
-        """
-        seeds = self._retriever.view(action).seeds
-        if not seeds or not len(self):
-            return []
-        situation = self._retriever.encoder.situation(observation, past)
-        return self._retriever.nearest(situation, seeds)[:count]
-
-
-def _split_of(environment: Environment, game: str | None, evaluated: Sequence[str]) -> str:
-    """The split that holds the game; without one the first that is evaluated, else one that is not trained on."""
-    splits = list(dict.fromkeys([*evaluated, *environment.splits()]))
-    if game is None:
-        others = [split for split in splits if split != "train"]
-        return (list(evaluated) or others or splits)[0]
-    found = next((split for split in splits if game in environment.games(split)), None)
-    if found is None:
-        known = [name for split in splits for name in environment.games(split)]
-        raise CbrError(f"this run's environment has no game {game!r}. {suggest(game, known)}")
-    return found
-
-
-def _games(environment: Environment, split: str, game: str | None) -> Sequence[str]:
-    games = environment.games(split)
-    if game is not None and game not in games:
-        raise CbrError(f"the split {split!r} has no game {game!r}. {suggest(game, games)}")
-    return games if game is None else (game,)
+    return Run(path, plugins_of(list(map(Path, plugins))))

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 
 from cbrcore.config import Part, Recipe, nested_parts
+from cbrcore.cycle.reasoner import CaseBasedReasoner
+from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import CbrError
 from cbrcore.interfaces import (
     Build,
@@ -21,11 +23,8 @@ from cbrcore.interfaces import (
     RevisingAgent,
     Stopwatch,
 )
-from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.registry import Registry
-from cbrcore.cycle.retriever import Retriever
 from cbrcore.rng import Streams, derive_seed
-from cbrcore.interfaces import Stopwatch
 
 log = logging.getLogger(__name__)
 

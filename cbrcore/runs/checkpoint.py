@@ -16,9 +16,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.errors import RunFolderError
 from cbrcore.interfaces import CaseStore
-from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.types import Episode
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from cbrcore.console import AsJson, PluginFiles, RunPath, print_table
-from cbrcore.errors import closest
+from cbrcore import Run, closest
+from cbrcore.console import AsJson, PluginFiles, RunPath, plugins_of, print_table
 
 if TYPE_CHECKING:
     from cbr_cases.listing import CaseRow, Listed
@@ -89,9 +89,9 @@ def show(
 ) -> None:
     """Show one case: its origin and counts, its situation, and the cases whose keys are most similar."""
     from cbr_cases.listing import show_case, shown
-    from cbrcore.plugins import load_plugins
 
-    found = show_case(run, number, load_plugins(files=plugin or ()), memory=_memory(failures=failures))
+    with Run(run, plugins_of(plugin or ())) as opened:
+        found = show_case(opened, number, memory=_memory(failures=failures))
     if as_json:
         typer.echo(json.dumps(asdict(found), indent=2, ensure_ascii=False))
         return
@@ -125,9 +125,9 @@ def import_(
 ) -> None:
     """Add exported cases to a run's latest checkpoint; their keys are made anew where the encoders are others."""
     from cbr_cases.exchange import import_cases
-    from cbrcore.plugins import load_plugins
 
-    new, total = import_cases(run, source, load_plugins(files=plugin or ()))
+    with Run(run, plugins_of(plugin or ())) as opened:
+        new, total = import_cases(opened, source)
     typer.echo(f"{new} new cases; {run} has {total} now")
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from cbrcore import Run
 from cbrcore.cycle.casefiles import read_cases, write_cases
 from cbrcore.cycle.retriever import tensors_digest
 from cbrcore.errors import RunFolderError
-from cbrcore.plugins import PluginReport
-from cbrcore.recipe import load_recipe
 from cbrcore.runs import newest_checkpoint
-from cbrcore.runs.assemble import assemble
-from cbrcore.runs.checkpoint import load_checkpoint, restore_agent, rewrite_memories
-from cbrcore.runs.folder import RunFolder, stored_recipe
+from cbrcore.runs.checkpoint import load_checkpoint, rewrite_memories
+from cbrcore.runs.folder import RunFolder
 
 MEMORY = "memory"
 FAILURES = "failures"
@@ -40,7 +39,7 @@ def export_cases(run: Path, to: Path) -> int:
     return len(stored.cases)
 
 
-def import_cases(run: Path, source: Path, plugins: PluginReport) -> tuple[int, int]:
+def import_cases(run: Run, source: Path) -> tuple[int, int]:
     """Add the cases in the folder `source` to a run's latest checkpoint. Keys are made anew where the run's
     encoders are others.
 
@@ -48,26 +47,18 @@ def import_cases(run: Path, source: Path, plugins: PluginReport) -> tuple[int, i
         (how many were new, how many the run has now).
 
     Raises:
-        RunFolderError: the run has no checkpoint or no case memory; `source` holds no cases.
+        RunFolderError: the run is in use, or has no checkpoint or no case memory; `source` holds no cases.
         RunFailed: keys cannot be made anew.
     """
     stored = read_cases(source)
-    checkpoint = checkpoint_with_cases(run)
-    recipe = load_recipe(stored_recipe(run), registry=plugins.registry)
-    folder = RunFolder.resume(run)
-    parts = assemble(recipe, plugins.registry, recipe_dir=recipe.directory)
-    try:
-        restore_agent(checkpoint, parts.reasoner)
-        retriever = parts.reasoner.retriever
-        if retriever is None:
-            raise RunFolderError(f"{run} has no case memory", hint="its recipe has none: add the four CBR parts")
+    with closing(RunFolder.resume(run.path)) as folder:  # nobody trains it meanwhile
+        checkpoint = checkpoint_with_cases(run.path)
+        retriever = run.parts.reasoner.retriever
+        assert retriever is not None  # the checkpoint has cases
         new = retriever.adopt(stored)
-        rewrite_memories(checkpoint, retriever.memories())
+        rewrite_memories(checkpoint, retriever.memory.stores())
         retriever.memory.save(folder.memory, weights=retriever.digest())
         return new, len(retriever.memory)
-    finally:
-        parts.close()
-        folder.close()
 
 
 def checkpoint_with_cases(run: Path, memory: str = MEMORY) -> Path:

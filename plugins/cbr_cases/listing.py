@@ -8,14 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cbr_cases.exchange import MEMORY, checkpoint_with_cases
-from cbr_memory.memory import CaseMemory, preference
+from cbrcore import Case, CbrError, EntityTuple, Run, Situation, StateGraph, StoredCases, Triple, suggest
 from cbrcore.cycle.casefiles import read_cases
-from cbrcore.errors import CbrError, suggest
-from cbrcore.interfaces import Situation, StoredCases
-from cbrcore.plugins import PluginReport
-from cbrcore.runs import trained
 from cbrcore.runs.folder import read_json
-from cbrcore.types import Case, EntityTuple, StateGraph, Triple
 
 Order = Literal["age", "success", "used", "rewarded"]
 STATE_FILE = "state.json"
@@ -147,42 +142,22 @@ def shown(value: object) -> str:
     return f"{value:.2f}".removesuffix(".00") if isinstance(value, float) else str(value)
 
 
-def show_case(
-    run: Path, number: int, plugins: PluginReport, *, memory: str = MEMORY, neighbours: int = 5
-) -> Shown:
-    """A case with the cases of its memory whose keys the run's own index finds most similar.
+def show_case(run: Run, number: int, *, memory: str = MEMORY, neighbours: int = 5) -> Shown:
+    """A case with the cases of its memory whose keys the memory itself finds most similar.
 
     Raises:
         RunFolderError: the run has no checkpoint or no such memory.
         CbrError: there is no case of this number, or a part of the run cannot be built here.
     """
-    checkpoint_with_cases(run, memory)
-    with trained(run, plugins) as opened:
-        retriever = opened.parts.reasoner.retriever
-        assert retriever is not None  # it has a case memory
-        kept, now = retriever.memories()[memory], opened.progress.env_steps
-        case = next((case for case in kept.cases if case.id == number), None)
-        if case is None:
-            raise CbrError(f"{run} has no case {number}", hint=f"see which there are: cbr cases list {run}")
-        return Shown(
-            CaseRow.of(case, now),
-            tuple(situation_lines(kept.situations.get(case.id), case.seeds)),
-            tuple((similarity, CaseRow.of(o, now)) for similarity, o in nearest(kept, case)[:neighbours]),
-        )
-
-
-def nearest(memory: CaseMemory, case: Case) -> list[tuple[float, Case]]:
-    """All other cases with the similarity of their keys, most similar first; among equals the preferred ones.
-
-    An approximate index leaves out those at which it does not look.
-    """
-    similarities = memory.index.similarities(memory.key_of(case).unsqueeze(0))[0].tolist()  # [m]
-    others = [
-        (similarity, other)
-        for similarity, other in zip(similarities, memory.cases, strict=True)
-        if other is not case and similarity != float("-inf")
-    ]
-    return sorted(others, key=lambda pair: (pair[0], *preference(pair[1])), reverse=True)
+    checkpoint_with_cases(run.path, memory)
+    kept, now = run.memories[memory], run.progress.env_steps
+    case = kept.case(number)
+    near = kept.neighbours(case, count=neighbours)
+    return Shown(
+        CaseRow.of(case, now),
+        tuple(situation_lines(kept.situation(case), case.seeds)),
+        tuple((match.relevance, CaseRow.of(match.case, now)) for match in near),
+    )
 
 
 def situation_lines(situation: Situation, seeds: EntityTuple = ()) -> list[str]:

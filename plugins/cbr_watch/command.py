@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cbrcore.console import PluginFiles, RunPath
-from cbrcore.errors import CbrError, suggest
+from cbrcore import CbrError, Run, suggest
+from cbrcore.console import PluginFiles, RunPath, plugins_of
 
 if TYPE_CHECKING:
     from cbr_watch.explanations import Explanation
     from cbr_watch.watching import Start, Step, Watcher
-    from cbrcore.types import Action, Observation
+    from cbrcore import Action, Observation
 
 STYLES = {
     "title": "bold",
@@ -58,13 +58,11 @@ def play(
     if as_json and human:
         raise CbrError("--json prints decisions for a program", hint="leave out either --json or --human")
     from cbr_watch.watching import watch
-    from cbrcore.plugins import load_plugins
-    from cbrcore.runs import trained
 
     watcher: Watcher = JsonWatcher(step=step, delay=delay) if as_json else TextWatcher(step=step, delay=delay)
     if human:
         watcher = Person()
-    with trained(run, load_plugins(files=plugin or ())) as opened:
+    with Run(run, plugins_of(plugin or ())) as opened:
         watch(opened, watcher, game=game, split=split, episodes=episodes, seed=seed, greedy=greedy)
 
 

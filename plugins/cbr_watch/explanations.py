@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cbrcore.types import Action, Candidate, Case, Decision, Match, StepResult
+from cbrcore import Action, Candidate, Case, Decision, Match, StepResult
 
 SHOWN = 5
 """Candidates that the text tells about; the data has all."""

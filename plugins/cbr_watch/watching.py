@@ -5,22 +5,19 @@ Nothing is printed here: a `Watcher` is told, and may choose another action (a p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbr_watch.explanations import Explanation, explain
-from cbrcore.cycle.evaluation import FrozenActor, game_seed
-from cbrcore.cycle.reasoner import CaseBasedReasoner, Trace
-from cbrcore.cycle.runner import play_episode
-from cbrcore.errors import CbrError, suggest
-from cbrcore.interfaces import Environment
-from cbrcore.rng import derive_seed
-from cbrcore.runs import Trained
-from cbrcore.types import Action, Case, Decision, EntityTuple, Episode, Match, Observation, StepResult
+from cbrcore import Action, Case, Decision, EntityTuple, Episode, Match, Observation, Run, StepResult
+
+if TYPE_CHECKING:
+    from cbrcore.cycle.reasoner import CaseBasedReasoner, Trace
+    from cbrcore.cycle.runner import Play
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ class Step:
     trace: Trace
 
     def data(self) -> dict[str, Any]:
-        """One line of ``cbr play --json`` (README, "Watch an agent")."""
+        """One line of ``cbr play --json``; the README tells the fields."""
         seen = self.result.observation
         return {
             "split": self.start.split,
@@ -90,7 +87,7 @@ class Watcher(Protocol):
 
 
 def watch(
-    run: Trained,
+    run: Run,
     watcher: Watcher,
     *,
     split: str | None = None,
@@ -99,13 +96,14 @@ def watch(
     seed: int | None = None,
     greedy: bool = False,
 ) -> list[Episode]:
-    """Play `episodes` games of the split, one after the other and from the start again.
+    """Play as `Run.plays` does, and tell the watcher; the episodes.
 
     The seed of the run and no `game` give the very plays that the evaluation measured.
 
     Args:
         split: the first one that the recipe evaluates on, or the one that holds `game`, if left out.
         game: play this one only.
+        episodes: how many; the split's games in turn, and from the start again.
         seed: of the agent's draws and the games' randomness; the run's, if left out.
         greedy: the agent takes its most probable action instead of drawing one.
 
@@ -113,90 +111,35 @@ def watch(
         CbrError: there is no such split or game.
         RunFailed: a game offers nothing to do.
     """
-    environment, reasoner = run.parts.environment, run.parts.reasoner
-    split = split or _split_of(environment, game, run.recipe.evaluation.splits)
-    games = _games(environment, split, game)
-    seed = run.recipe.seed if seed is None else seed
-    played: list[Episode] = []
-    for number in range(-(-episodes // len(games))):
-        stream = derive_seed(seed, f"evaluation:{split}:{number}")
-        rng = np.random.Generator(np.random.PCG64(stream))
-        for name in games[: episodes - len(played)]:
-            start = Start(split, name, number, game_seed(stream, name))
-            actor = WatchedActor(reasoner, rng, watcher, start, greedy=greedy)
-            played.append(play_episode(environment, actor, name, start.seed))
+    played = []
+    for play in run.plays(split, game, episodes=episodes, seed=seed, greedy=greedy):
+        start = Start(play.split, play.game, play.number, play.seed)
+        watcher.begins(start)
+        while play.episode.ending is None:
+            watcher.stepped(_take_step(play, start, run.parts.reasoner, watcher))
+        played.append(play.episode)
     return played
 
 
-def _split_of(environment: Environment, game: str | None, evaluated: Sequence[str]) -> str:
-    """The split that holds the game; without one the first that is evaluated, else one that is not trained on."""
-    splits = list(dict.fromkeys([*evaluated, *environment.splits()]))
-    if game is None:
-        others = [split for split in splits if split != "train"]
-        return (list(evaluated) or others or splits)[0]
-    found = next((split for split in splits if game in environment.games(split)), None)
-    if found is None:
-        known = [name for split in splits for name in environment.games(split)]
-        raise CbrError(f"this run's environment has no game {game!r}. {suggest(game, known)}")
-    return found
+def _take_step(play: Play, start: Start, reasoner: CaseBasedReasoner, watcher: Watcher) -> Step:
+    """Let the agent decide, explain it, ask the watcher, and do what came of that."""
+    decision, trace = play.decide()
+    policy = policy_of(reasoner, trace)
+    explained = _explained(decision, trace, reasoner, policy)
+    wanted = watcher.decided(play.observation, explained)
+    if wanted is not None and wanted != decision.action:
+        decision = replace(decision, action=wanted, source="person", chosen=None, agent_probability=policy[wanted])
+        explained = _explained(decision, trace, reasoner, policy)
+    number = play.episode.steps
+    taken = play.step(decision)
+    return Step(start, number, taken.observation, explained, taken.result, decision, trace)
 
 
-def _games(environment: Environment, split: str, game: str | None) -> Sequence[str]:
-    games = environment.games(split)
-    if game is not None and game not in games:
-        raise CbrError(f"the split {split!r} has no game {game!r}. {suggest(game, games)}")
-    return games if game is None else (game,)
-
-
-class WatchedActor:
-    """A frozen agent whose every decision is explained to a watcher, who may overrule it."""
-
-    def __init__(
-        self,
-        reasoner: CaseBasedReasoner,
-        rng: np.random.Generator,
-        watcher: Watcher,
-        start: Start,
-        *,
-        greedy: bool = False,
-    ) -> None:
-        self._reasoner = reasoner
-        self._actor = FrozenActor(reasoner, rng, greedy=greedy)
-        self._watcher = watcher
-        self._start = start
-        self._steps = 0
-
-    def begin(self, game: str) -> None:
-        self._actor.begin(game)
-        self._watcher.begins(self._start)
-
-    def decide(self, observation: Observation) -> tuple[Decision, Trace]:
-        decision, trace = self._actor.decide(observation)
-        probabilities = policy_of(self._reasoner, trace)
-        self._explained = self._explain(decision, trace, probabilities)
-        wanted = self._watcher.decided(observation, self._explained)
-        if wanted is not None and wanted != decision.action:
-            decision = replace(
-                decision, action=wanted, source="person", chosen=None, agent_probability=probabilities[wanted]
-            )
-            self._explained = self._explain(decision, trace, probabilities)
-        self._observation = observation
-        return decision, trace
-
-    def observe(self, decision: Decision, trace: Trace, result: StepResult) -> None:
-        self._actor.observe(decision, trace, result)
-        step = Step(self._start, self._steps, self._observation, self._explained, result, decision, trace)
-        self._steps += 1
-        self._watcher.stepped(step)
-
-    def _explain(self, decision: Decision, trace: Trace, probabilities: dict[Action, float]) -> Explanation:
-        retriever = self._reasoner.retriever
-        return explain(
-            decision,
-            tau=retriever.threshold if retriever else None,
-            nearest=nearest_case(self._reasoner, trace),
-            probabilities=probabilities,
-        )
+def _explained(
+    decision: Decision, trace: Trace, reasoner: CaseBasedReasoner, policy: Mapping[Action, float]
+) -> Explanation:
+    tau = reasoner.retriever.threshold if reasoner.retriever else None
+    return explain(decision, tau=tau, nearest=nearest_case(reasoner, trace), probabilities=policy)
 
 
 def policy_of(reasoner: CaseBasedReasoner, trace: Trace) -> dict[Action, float]:
@@ -222,14 +165,14 @@ def nearest_case(reasoner: CaseBasedReasoner, trace: Trace) -> tuple[EntityTuple
 
 
 @dataclass(frozen=True)
-class Similarities:
+class Compared:
     """What the retriever compared at a step: every case of the memory with every context.
 
     Attributes:
         contexts: n, each once, in the order of the admissible actions.
         arities: of each context, how many entities its actions take; a case of another arity cannot be reused.
         cases: m, in the order of the memory.
-        values: [m, n] in [0, 1]; -inf where an approximate index did not look.
+        values: [m, n] similarities in [0, 1]; -inf where an approximate index did not look.
     """
 
     contexts: tuple[EntityTuple, ...]
@@ -238,14 +181,14 @@ class Similarities:
     values: NDArray[np.float64]
 
 
-def similarities_at(reasoner: CaseBasedReasoner, trace: Trace) -> Similarities:
+def similarities_at(reasoner: CaseBasedReasoner, trace: Trace) -> Compared:
     """The similarities of a step that was just taken: the numbers that were compared with tau; changes nothing.
 
     To be asked before the next episode begins, which forgets the keys of this one.
     """
     retriever, seen = reasoner.retriever, trace.agent_input.observation
     if retriever is None:
-        return Similarities((), (), (), np.zeros((0, 0)))
+        return Compared((), (), (), np.zeros((0, 0)))
     arities: dict[EntityTuple, set[int]] = {}
     for action in seen.admissible:
         if action.seeds:
@@ -255,5 +198,5 @@ def similarities_at(reasoner: CaseBasedReasoner, trace: Trace) -> Similarities:
     values = np.zeros((len(memory), len(contexts)))
     if values.size:
         keys = retriever.keys(trace.situation, contexts)
-        values = memory.index.similarities(keys).double().cpu().numpy().T  # [n, m] -> [m, n]
-    return Similarities(contexts, tuple(map(frozenset, arities.values())), tuple(memory.cases), values)
+        values = memory.similarities(keys).double().cpu().numpy().T  # [n, m] -> [m, n]
+    return Compared(contexts, tuple(map(frozenset, arities.values())), tuple(memory.cases), values)

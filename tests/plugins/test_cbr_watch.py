@@ -11,15 +11,14 @@ from pathlib import Path
 import pytest
 import typer
 
+import cbrcore as cbr
 from cbr_watch.command import chosen
 from cbr_watch.explanations import SHOWN, decision_lines, explain
 from cbr_watch.watching import policy_of, watch
-from cbrcore.errors import CbrError
-from cbrcore.plugins import load_plugins
-from cbrcore.runs import trained
-from cbrcore.types import Action, Candidate, Case, Decision, Match, Provenance
+from cbrcore import Action, Candidate, Case, CbrError, Decision, Match, Provenance
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
+README = ROOT / "plugins" / "cbr_watch" / "README.md"
 SMOKE = ROOT / "recipes" / "smoke"
 TINY = {
     "environment": "{use: cbr_twc/twc, source: generate, games_per_split: 2, max_steps: 8}",
@@ -80,7 +79,7 @@ class Recorder:
 def watched(run):
     """(episodes, what the watcher was told, tau) of two games of the training."""
     recorder = Recorder()
-    with trained(run, load_plugins()) as opened:
+    with cbr.open(run) as opened:
         episodes = watch(opened, recorder, split="train", episodes=2)
         tau = opened.parts.reasoner.retriever.threshold
     return episodes, recorder, tau
@@ -124,7 +123,7 @@ def test_the_agents_probabilities_and_the_nearest_case_agree_with_the_decision(
 ):
     monkeypatch.setenv("CBR_CACHE", str(cache_dir))
     episodes, recorder, tau = watched
-    with trained(run, load_plugins()) as opened:
+    with cbr.open(run) as opened:
         for transition, explained in zip(transitions(episodes), recorder.explained, strict=True):
             policy = policy_of(opened.parts.reasoner, transition.trace)
             decision = transition.decision
@@ -163,7 +162,7 @@ def test_json_lines_hold_the_documented_fields_and_the_run_stays_as_it_is(here, 
     assert digest(run) == before
     _, recorder, _ = watched
     assert lines == [json.loads(json.dumps(step.data())) for step in recorder.steps]
-    (table,) = re.findall(r"\| field \| what \|\n\|---\|---\|\n((?:\|.*\n)+)", (ROOT / "README.md").read_text())
+    (table,) = re.findall(r"\| field \| what \|\n\|---\|---\|\n((?:\|.*\n)+)", README.read_text())
     assert set(re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in table.splitlines()))) == set(lines[0])
 
 
@@ -213,7 +212,7 @@ def test_a_person_takes_the_advice_or_chooses(here, run):
 
 def test_what_a_person_chose_is_executed_and_explained(run):
     look = Recorder(lambda observation, _: next(a for a in observation.admissible if a.text == "look"))
-    with trained(run, load_plugins()) as opened:
+    with cbr.open(run) as opened:
         (episode,) = watch(opened, look, split="train")
     for transition, step in zip(episode.transitions, look.steps, strict=True):
         assert transition.decision.action.text == step.explained.action == "look"
@@ -247,7 +246,14 @@ def test_steps_wait_for_enter_and_the_end_of_the_input_ends_the_show(here, run):
     ("recipe", "sets", "says"),
     [
         ("text_twc", {"agent__hidden": 8}, "no case memory"),
-        ("bike_joint_twc", {"quantizer": "{use: cbr_vq/vq, parts: 8, codes: 8}"}, "the agent"),
+        (
+            "bike_joint_twc",
+            {
+                "quantizer": "{use: cbr_vq/vq, parts: 8, codes: 8}",
+                "agent.agent.commonsense": "{source: embedded}",
+            },
+            "the agent",
+        ),
     ],
 )
 def test_plain_and_joint_agents_can_be_watched(here, tmp_path, recipe, sets, says):

@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from cbr_cases.listing import CaseRow, nearest, select, situation_lines
+import cbrcore as cbr
+from cbr_cases.listing import CaseRow, select, situation_lines
 from cbr_cases.page import COLUMNS, page
+from cbrcore import CbrError, StateGraph
 from cbrcore.cycle.casefiles import read_cases
-from cbrcore.errors import CbrError
-from cbrcore.plugins import load_plugins
-from cbrcore.runs import trained as opened
-from cbrcore.types import StateGraph
 
-SMOKE = Path(__file__).parents[1] / "recipes" / "smoke" / "text_cbr_generated.yaml"
+RECIPES = Path(__file__).parents[2] / "recipes"
+SMOKE = RECIPES / "smoke" / "text_cbr_generated.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +81,7 @@ def test_wrong_input_ends_with_one_clear_error(here, trained, exported, argument
 
 
 def test_a_run_without_case_memory_says_so(here, exported, tmp_path):
-    plain = Path(__file__).parents[1] / "recipes" / "text_twc.yaml"
+    plain = RECIPES / "text_twc.yaml"
     folder = tmp_path / "run"
     sets = {"environment": "{use: cbr_twc/twc, source: generate, games_per_split: 1, max_steps: 5}",
             "evaluation.splits": "[]", "run.episodes": 1, "agent.hidden": 8,
@@ -198,7 +197,7 @@ def test_a_case_is_shown_with_its_situation_and_neighbours(here, look, trained):
 def test_neighbours_are_ordered_as_the_share_of_equal_codes(trained, cache_dir, monkeypatch):
     """A slow twin: codes [parts] of every pair of cases compared one by one."""
     monkeypatch.setenv("CBR_CACHE", str(cache_dir))
-    with opened(trained, load_plugins()) as run:
+    with cbr.open(trained) as run:
         memory = run.parts.reasoner.retriever.memory
         for case in [*memory.cases]:  # two cases are few: add some with made-up keys
             for flipped in range(1, 4):
@@ -207,7 +206,7 @@ def test_neighbours_are_ordered_as_the_share_of_equal_codes(trained, cache_dir, 
                 action = replace(case, template=f"{case.template} {flipped}")
                 memory.add(key, action, case.provenance, step=0)
         for case in memory.cases:
-            found = nearest(memory, case)
+            found = [(near.relevance, near.case) for near in run.memory.neighbours(case, count=len(memory))]
             assert case not in [other for _, other in found]
             assert len(found) == len(memory) - 1
             for similarity, other in found:
@@ -225,30 +224,35 @@ def test_situations_as_text():
     assert situation_lines(None) == []
 
 
+INSIDE = ("a", "button")
+"""Tags within a cell."""
+
+
 class Page(HTMLParser):
-    """What a browser sees: cells by row, ids, what is loaded from elsewhere."""
+    """What a browser sees: cells by row, ids, tags and their attributes, what is loaded from elsewhere."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.rows, self.ids, self.loaded, self.tags = [], set(), [], []
+        self.rows, self.ids, self.loaded, self.tags, self.attributes = [], set(), [], [], []
         self._cell = False
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         facts = dict(attributes)
         self.tags.append(tag)
+        self.attributes.append(set(facts))
         self.ids.add(facts.get("id"))
         self.loaded += [
-            facts[name] for name in ("src", "href") if name in facts and not facts[name].startswith("#")
+            facts[name] for name in ("src", "href") if name in facts and not facts[name].startswith(("#", "data:"))
         ]
-        self._cell = tag in ("td", "th") or (self._cell and tag == "a")
+        self._cell = tag in ("td", "th") or (self._cell and tag in INSIDE)
         if tag == "tr":
             self.rows.append([])
         elif tag in ("td", "th"):
             self.rows[-1].append("")
 
     def handle_endtag(self, tag):
-        self._cell = self._cell and tag == "a"
+        self._cell = self._cell and tag in INSIDE
 
     def handle_data(self, data):
         if self._cell:
@@ -277,13 +281,26 @@ def test_the_page_holds_what_is_looked_for(look, trained, tmp_path):
     assert len(found) == 2
 
 
-def test_names_in_the_page_are_text():
-    nasty = replace(ROWS[0], command="</script><img src=x>", game='" onclick="x')
-    text = page("<b>", [nasty], [["<i>--is--> bad"]])
-    seen = Page(text)
-    assert seen.rows[1][1] == "</script><img src=x>"
-    assert not {"img", "b", "i"} & set(seen.tags)
-    assert seen.tags.count("script") == 1
+def test_texts_of_games_stay_texts_in_the_page():
+    nasty = replace(ROWS[0], command="</script><img src=x>", game='" onclick="x', template="{{ 7 * 7 }} \udc80")
+    seen = Page(page("<b>", [nasty], [["<i>--is--> bad", "</pre><script>alert(1)</script>"]]))
+    plain = Page(page("b", [ROWS[0]], [["i --is--> good"]]))
+    assert seen.rows[1][1:4] == ["</script><img src=x>", "{{ 7 * 7 }} ?", '" onclick="x']
+    assert (seen.tags, seen.attributes) == (plain.tags, plain.attributes)
+
+
+def test_the_browser_is_told_to_fetch_nothing():
+    (policy,) = re.findall(
+        r'<meta http-equiv="Content-Security-Policy" content="(.*?)">', page("run", ROWS, [[]] * 3)
+    )
+    rules = dict(rule.split(maxsplit=1) for rule in policy.split("; "))
+    assert rules.pop("default-src") == "'none'"
+    assert rules.pop("img-src", "data:") == "data:"
+    assert rules == {"style-src": "'unsafe-inline'", "script-src": "'unsafe-inline'"}
+
+
+def test_a_case_without_a_situation_says_so():
+    assert "(its situation was not stored)" in page("run", ROWS[:1], [[]])
 
 
 @pytest.fixture(scope="module")

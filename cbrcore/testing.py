@@ -422,7 +422,9 @@ class RecorderSuite(Suite):
 
     def begun(self, build: Build, folder: Path, *, after: int = 0) -> Recorder:
         recorder: Recorder = self.make(build)
-        recorder.begin(folder, {"name": "r", "run": {"seed": 1, "episodes": None}, "agent": {"a": [1]}}, after=after)
+        recorder.begin(
+            folder, {"name": "r", "run": {"seed": 1, "episodes": None}, "agent": {"a": [1]}}, after=after
+        )
         return recorder
 
     def test_every_number_is_recorded_at_its_episode_under_its_own_name(self, build: Build, folder: Path) -> None:

@@ -42,9 +42,9 @@ def allowed(name: str) -> str:
 
 
 class Names:
-    """The names of a run's metrics in MLflow.
+    """The names of a run's metrics, or of its parameters, in MLflow.
 
-    MLflow's files hold a metric each, so ``loss`` and ``loss/policy`` cannot both be there: of two such names the
+    MLflow's files hold one each, so ``loss`` and ``loss/policy`` cannot both be there: of two such names the
     later one gets "_" for its slashes, or one at its end.
 
     Args:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,42 +51,50 @@ class MlflowRecorder:
         Raises:
             CbrError: the store cannot be reached or written, or has lost the run that is to go on.
         """
-        place = self._place(folder)
+        place, note = self._place(folder), folder / ID_FILE
         try:
-            with self._alone(place):
-                self._client = MlflowClient(tracking_uri=place, registry_uri=place)
-                experiment = self._experiment()
-            note = folder / ID_FILE
-            self._run_id = note.read_text().strip() if note.is_file() else ""
-            if self._run_id:
-                self._go_on(after)
-            else:
-                self._start(experiment, folder, note)
-            self._write_parameters(recipe)
+            with self._last_error():
+                experiment = self._connect(place)
+                self._run_id = note.read_text().strip() if note.is_file() else ""
+                if self._run_id:
+                    self._go_on(after)
+                else:
+                    self._start(experiment, folder, note)
+                self._write_parameters(recipe)
         except Exception as error:
-            with contextlib.suppress(Exception):
-                self.close()
-            raise CbrError(f"MLflow cannot record at {place}: {error}", hint=self._hint(folder)) from error
+            raise CbrError(f"MLflow cannot record at {place}: {error}", hint=_hint(note)) from error
 
     def write(self, row: Mapping[str, Any]) -> None:
         numbers = {name: value for name, value in row.items() if is_number(value) and name != "episode"}
-        self._log(numbers, step=row["episode"])
+        with self._last_error():
+            self._log(numbers, step=row["episode"])
 
     @our_variables()
     def finish(self, results: Mapping[str, Any]) -> None:
         """The results become a file, and their numbers metrics, except those of single games."""
         text = json.dumps(results, indent=2, ensure_ascii=False, default=str)
-        self._client.log_text(self._run_id, f"{text}\n", "results.json")
         numbers = {n: value for n, value in flat(results) if is_number(value) and ".games." not in n}
-        self._log(numbers, step=0)
+        with self._last_error():
+            self._client.log_text(self._run_id, f"{text}\n", "results.json")
+            self._log(numbers, step=0)
         self._finished = True
 
     @our_variables()
     def close(self) -> None:
         """End the MLflow run: FINISHED after `finish`, KILLED if the user stopped it, FAILED if an error does."""
         client, self._client = self._client, None
-        if client is not None and self._run_id:
+        if client is not None:
             client.set_terminated(self._run_id, "FINISHED" if self._finished else _ended_early())
+
+    @contextlib.contextmanager
+    def _last_error(self) -> Iterator[None]:
+        """After an error nothing more is written, no status either: MLflow empties a file before it writes it;
+        on a full disk the run's description would be lost."""
+        try:
+            yield
+        except Exception:
+            self._client = None
+            raise
 
     # -- beginning -----------------------------------------------------------------------------------------
 
@@ -107,11 +115,14 @@ class MlflowRecorder:
         store.parent.mkdir(parents=True, exist_ok=True)
         return FileLock(store.with_name(f".{store.name}.lock"), timeout=SECONDS_FOR_OTHERS)
 
-    def _experiment(self) -> str:
-        found = self._client.get_experiment_by_name(self.config.experiment)
-        if found is not None:
-            return str(found.experiment_id)
-        return str(self._client.create_experiment(self.config.experiment))
+    def _connect(self, place: str) -> str:
+        """Open the store; returns the id of the experiment in it."""
+        with self._alone(place):
+            self._client = MlflowClient(tracking_uri=place, registry_uri=place)
+            found = self._client.get_experiment_by_name(self.config.experiment)
+            if found is not None:
+                return str(found.experiment_id)
+            return str(self._client.create_experiment(self.config.experiment))
 
     def _start(self, experiment: str, folder: Path, note: Path) -> None:
         name = self.config.run_name or folder.name
@@ -123,29 +134,30 @@ class MlflowRecorder:
         """MLflow forgets no value: a tag says from which episode on the later of two is the valid one."""
         run = self._client.get_run(self._run_id)
         self._names = Names(run.data.metrics)
-        self._client.update_run(self._run_id, status="RUNNING")
         before = run.data.tags.get("resumed_after")
         self._client.set_tag(self._run_id, "resumed_after", f"{before}, {after}" if before else str(after))
+        self._client.update_run(self._run_id, status="RUNNING")
 
     def _write_parameters(self, recipe: Mapping[str, Any]) -> None:
         """MLflow lets nobody change a parameter: what a resumed run has different (a longer budget) is a tag."""
         known = self._client.get_run(self._run_id).data.params
-        wanted = {allowed(name): parameter(value) for name, value in flat(recipe)}
+        names = Names(known)
+        wanted = {names.of(name): parameter(value) for name, value in flat(recipe)}
         new = [Param(name, value) for name, value in wanted.items() if name not in known]
-        changed = [
-            RunTag(f"resumed.{name}", value) for name, value in wanted.items() if known.get(name, value) != value
-        ]
-        self._client.log_batch(self._run_id, params=new, tags=changed)
-
-    def _hint(self, folder: Path) -> str:
-        if (folder / ID_FILE).is_file():
-            return f"mend `tracking_uri`, or remove {folder / ID_FILE} to begin a new MLflow run"
-        return "mend `tracking_uri` (a folder with room in it, or a server that runs), or take the recorder out"
+        changed = {name: value for name, value in wanted.items() if known.get(name, value) != value}
+        tags = [RunTag(allowed(f"resumed.{name}"), value) for name, value in changed.items()]
+        self._client.log_batch(self._run_id, params=new, tags=tags)
 
     def _log(self, numbers: Mapping[str, float], *, step: int) -> None:
         now = int(time.time() * 1000)
         metrics = [Metric(self._names.of(name), float(value), now, step) for name, value in numbers.items()]
         self._client.log_batch(self._run_id, metrics=metrics)
+
+
+def _hint(note: Path) -> str:
+    if note.is_file():
+        return f"mend `tracking_uri`, or remove {note} to begin a new MLflow run"
+    return "mend `tracking_uri` (a folder with room in it, or a server that runs), or take the recorder out"
 
 
 def _ended_early() -> str:

@@ -46,7 +46,9 @@ class WandbRecorder:
             return
         where = folder if self.config.directory is None else expand_path(self.config.directory, self._base)
         try:
-            where.mkdir(parents=True, exist_ok=True)  # W&B would go elsewhere silently
+            where.mkdir(parents=True, exist_ok=True)
+            if not os.access(where, os.W_OK | os.X_OK):  # W&B would go elsewhere silently
+                raise PermissionError(f"{where} cannot be written")
             self._start(folder, where, recipe)
             if after:
                 self._run.config.update({"resumed_after": after}, allow_val_change=True)
@@ -72,7 +74,7 @@ class WandbRecorder:
             self._run.summary.update(dict(results))
 
     def close(self) -> None:
-        """End the W&B run, as failed if `finish` was not called, and W&B's service process if it was started here."""
+        """End the W&B run, as failed without `finish`, and W&B's service process if it was started here."""
         run, self._run = self._run, None
         try:
             if run is not None:
@@ -92,7 +94,7 @@ class WandbRecorder:
                 project=config.project,
                 entity=config.entity,
                 group=config.group,
-                tags=config.tags,
+                tags=config.tags or None,
                 mode=config.mode,
                 dir=str(where),
                 config=dict(recipe),

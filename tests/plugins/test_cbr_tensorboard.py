@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import resource
 import sys
+import threading
 
 import pytest
 
@@ -75,8 +76,8 @@ def test_a_folder_that_cannot_be_written_is_explained_at_the_beginning(tmp_path)
         TensorBoardRecorder(NoSettings(), Build()).begin(tmp_path / "file", {}, after=0)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_full_disk_ends_the_recording_and_not_the_run(tmp_path, caplog):
+def test_a_full_disk_ends_the_recording_and_not_the_run(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(threading, "excepthook", lambda arguments: None)  # TensorBoard writes in a thread
     recorders = Recorders([("cbr_tensorboard/tensorboard", TensorBoardRecorder(NoSettings(), Build()))])
     recorders.begin(tmp_path, {}, after=0)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

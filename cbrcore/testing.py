@@ -45,6 +45,7 @@ from cbrcore.interfaces import (
     NeuralAgent,
     PolicyOutput,
     Quantizer,
+    Recorder,
     ReportedRun,
     RetainItem,
     RetainPolicy,
@@ -823,3 +824,74 @@ class LauncherSuite(Suite):
             next(work)
         work.close()
         assert "ended" in jobs[0].log.read_text()
+
+
+class RecorderSuite(Suite):
+    """`Recorder`: told what happens in a run in its order, and may be closed whatever happened."""
+
+    results: Mapping[str, Any] = {"schema": 1, "evaluation": {"in": {"steps": {"mean": 2.5}, "games": {}}}}
+
+    def read_back(self, folder: Path) -> Mapping[str, Mapping[int, float]] | None:
+        """What a reader of the tool sees of the run in `folder`: name -> episode -> value. Override where the tool
+        can be read; None: only the calls are tested."""
+        return None
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        """The run's."""
+        (tmp_path / "runs" / "a run").mkdir(parents=True)
+        return tmp_path / "runs" / "a run"
+
+    def row(self, episode: int, score: float) -> dict[str, Any]:
+        """A row of metrics.jsonl, with names that a part may give to its figures."""
+        named = {"loss/policy": 0.25, "Größe μ": 2.0, "code.usage": 0.5, "used up": 3}
+        return {"episode": episode, "game": "a game", "score": score, "loss_value": None, "ending": "won", **named}
+
+    def begun(self, build: Build, folder: Path, *, after: int = 0) -> Recorder:
+        recorder: Recorder = self.make(build)
+        recorder.begin(
+            folder, {"name": "r", "run": {"seed": 1, "episodes": None}, "agent": {"a": [1]}}, after=after
+        )
+        return recorder
+
+    def test_every_number_is_recorded_at_its_episode_under_its_own_name(self, build: Build, folder: Path) -> None:
+        recorder = self.begun(build, folder)
+        for episode in (1, 2, 3):
+            recorder.write(self.row(episode, episode / 4))
+        recorder.finish(self.results)
+        recorder.close()
+        seen = self.read_back(folder)
+        if seen is not None:
+            assert seen["score"] == {1: 0.25, 2: 0.5, 3: 0.75}
+            assert [seen[name] for name in ("loss/policy", "Größe μ", "code.usage", "used up")] == [
+                dict.fromkeys((1, 2, 3), value) for value in (0.25, 2.0, 0.5, 3.0)
+            ]
+            assert not {"game", "ending", "loss_value"} & set(seen)
+
+    def test_it_may_be_closed_twice_without_the_end_and_before_the_beginning(
+        self, build: Build, folder: Path
+    ) -> None:
+        self.make(build).close()
+        recorder = self.begun(build, folder)
+        recorder.write(self.row(1, 0.5))
+        recorder.close()
+        recorder.close()
+
+    def test_after_a_resume_what_the_dead_run_recorded_is_void(self, build: Build, folder: Path) -> None:
+        dead = self.begun(build, folder)
+        for episode in (1, 2, 3):
+            dead.write(self.row(episode, 0.25))
+        dead.close()
+        recorder = self.begun(build, folder, after=2)
+        recorder.write(self.row(3, 0.5))
+        recorder.write(self.row(4, 0.75))
+        recorder.finish(self.results)
+        recorder.close()
+        seen = self.read_back(folder)
+        assert seen is None or seen["score"] == {1: 0.25, 2: 0.25, 3: 0.5, 4: 0.75}
+
+    def test_it_leaves_the_rest_of_the_folder_alone(self, build: Build, folder: Path) -> None:
+        (folder / "metrics.jsonl").write_text("{}\n")
+        self.begun(build, folder).close()
+        self.begun(build, folder, after=1).close()
+        assert (folder / "metrics.jsonl").read_text() == "{}\n"

@@ -13,14 +13,14 @@ import secrets
 import shutil
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from cbrcore.errors import RunFolderError
+from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.interfaces import Recorder
 
 log = logging.getLogger(__name__)
@@ -139,26 +139,55 @@ class MetricsLog:
 
 
 class Recorders:
-    """Tells every recorder of a run."""
+    """All recorders of a run, told as one. One that fails after it began is logged, and told no more.
+
+    Args:
+        recorders: (the component's name, the recorder).
+    """
 
     def __init__(self, recorders: Sequence[tuple[str, Recorder]]) -> None:
         self._recorders = list(recorders)
 
+    def __repr__(self) -> str:
+        return f"Recorders({[name for name, _ in self._recorders]})"
+
     def begin(self, folder: Path, recipe: Mapping[str, Any], *, after: int) -> None:
-        for _, recorder in self._recorders:
-            recorder.begin(folder, recipe, after=after)
+        """As `cbrcore.interfaces.Recorder.begin`.
+
+        Raises:
+            CbrError: one of them cannot begin; it is named, and all are closed.
+        """
+        for name, recorder in self._recorders:
+            try:
+                recorder.begin(folder, recipe, after=after)
+            except Exception as error:
+                self.close()
+                hint = getattr(error, "hint", None) or f"mend the settings of {name}, or take it out of the recipe"
+                said = error.message if isinstance(error, CbrError) else f"{type(error).__name__}: {error}"
+                raise CbrError(f"{name}: {said}", hint=hint) from error
 
     def write(self, row: Mapping[str, Any]) -> None:
-        for _, recorder in self._recorders:
-            recorder.write(row)
+        """A row of metrics.jsonl."""
+        self._tell(lambda recorder: recorder.write(row))
 
     def finish(self, results: Mapping[str, Any]) -> None:
-        for _, recorder in self._recorders:
-            recorder.finish(results)
+        """The run is done."""
+        self._tell(lambda recorder: recorder.finish(results))
 
     def close(self) -> None:
-        for _, recorder in self._recorders:
-            recorder.close()
+        """Safe to call twice, and without `finish`."""
+        self._tell(lambda recorder: recorder.close())
+
+    def _tell(self, say: Callable[[Recorder], None]) -> None:
+        for named in [*self._recorders]:
+            name, recorder = named
+            try:
+                say(recorder)
+            except Exception as error:
+                self._recorders.remove(named)
+                log.warning("%s failed and records no more: %s: %s", name, type(error).__name__, error)
+                with contextlib.suppress(Exception):
+                    recorder.close()
 
 
 def stored_recipe(folder: Path) -> Path:

@@ -1,0 +1,60 @@
+"""Metrics rows as TensorBoard scalars."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cbrcore.config import NoSettings
+from cbrcore.errors import CbrError
+from cbrcore.interfaces import Build
+
+log = logging.getLogger(__name__)
+
+
+class TensorBoardRecorder:
+    """Event files in the run folder; nothing at all where tensorboard is not installed."""
+
+    def __init__(self, config: NoSettings, build: Build) -> None:
+        self._writer: Any = None
+
+    def __repr__(self) -> str:
+        return "TensorBoardRecorder()"
+
+    def begin(self, folder: Path, recipe: Mapping[str, Any], *, after: int) -> None:
+        """Open a new event file; what earlier ones hold for episodes later than `after` is purged when read.
+
+        Raises:
+            CbrError: nothing can be written into the folder.
+        """
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            log.info("no TensorBoard files: pip install 'cbr-textrl[tensorboard]'")
+            return
+        try:
+            self._writer = SummaryWriter(str(folder), purge_step=after + 1)
+        except OSError as error:
+            raise CbrError(
+                f"TensorBoard's event file cannot be written: {error}",
+                hint=f"make room in {folder}, or take the recorder out of the recipe",
+            ) from error
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        if self._writer is None:
+            return
+        for name, value in row.items():
+            if isinstance(value, int | float) and math.isfinite(value) and name != "episode":
+                self._writer.add_scalar(name, value, row["episode"])
+
+    def finish(self, results: Mapping[str, Any]) -> None:
+        """Nothing: the results are no series."""
+
+    def close(self) -> None:
+        """Write what is left."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()

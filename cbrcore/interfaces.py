@@ -75,10 +75,6 @@ class Stopwatch:
         finally:
             self.seconds[name] += time.perf_counter() - start
 
-    def shares(self, total: float) -> dict[str, float]:
-        """Each part's share of `total` seconds."""
-        return {name: value / total if total else 0.0 for name, value in sorted(self.seconds.items())}
-
 
 @dataclass(frozen=True)
 class Build:
@@ -124,27 +120,21 @@ class Environment(Protocol):
 
     def splits(self) -> tuple[str, ...]:
         """Names of the splits; "train" is one of them."""
-        ...
 
     def games(self, split: str) -> tuple[str, ...]:
         """Names of the split's games, in a fixed order. CbrError for an unknown split."""
-        ...
 
     def game_info(self, game: str) -> Mapping[str, Any]:
         """JSON-able facts about a game for the records: content hash, max score, optimal steps if known."""
-        ...
 
     def reset(self, game: str, seed: int) -> Observation:
         """Start `game` anew."""
-        ...
 
     def step(self, action: Action) -> StepResult:
         """Execute an action. The reward is the change of the score."""
-        ...
 
     def close(self) -> None:
         """Release engines and child processes; safe to call twice."""
-        ...
 
 
 @runtime_checkable
@@ -156,11 +146,9 @@ class ConcurrentEnvironment(Environment, Protocol):
 
     def send(self, action: Action) -> None:
         """Begin to execute an action."""
-        ...
 
     def receive(self) -> StepResult:
         """Wait for what comes of it; what `step` would return."""
-        ...
 
 
 @runtime_checkable
@@ -169,7 +157,6 @@ class KnowsPlaces(Protocol):
 
     def object_places(self, split: str) -> Mapping[str, set[str]]:
         """object -> its places, over the games of a split."""
-        ...
 
 
 @runtime_checkable
@@ -181,7 +168,6 @@ class TextEncoder(Protocol):
 
     def encode(self, texts: Sequence[str]) -> Tensor:
         """[n, dim] float32 on the build's device, one row per text; no gradient."""
-        ...
 
 
 class Trainable(Protocol):
@@ -204,11 +190,9 @@ class ContextEncoder(Trainable, Protocol):
 
     def situation(self, observation: Observation, past: Sequence[Observation]) -> Situation:
         """What this encoder needs of the state, hashable. `past` holds the episode's earlier observations."""
-        ...
 
     def contexts_of_pairs(self, pairs: Sequence[tuple[Situation, EntityTuple]]) -> Tensor:
         """[n, d]: one context per pair of state and seeds. A row depends on its own pair alone."""
-        ...
 
 
 @runtime_checkable
@@ -220,7 +204,6 @@ class ViewsActions(Protocol):
 
     def view(self, action: Action) -> Action:
         """The action with its other entities as words of the template ("insert {} into fridge" of the apple)."""
-        ...
 
 
 @runtime_checkable
@@ -230,7 +213,6 @@ class PlacesObjects(Protocol):
 
     def held_out(self, places: Mapping[str, set[str]]) -> Any:
         """object -> its places; how often the nearest other object has a place in common, and the vectors."""
-        ...
 
 
 @runtime_checkable
@@ -244,19 +226,15 @@ class KeyIndex(Protocol):
 
     def add(self, keys: Tensor) -> None:
         """Append keys [n, ...]."""
-        ...
 
     def keep(self, rows: Sequence[int]) -> None:
         """Keep only these rows, in this order."""
-        ...
 
     def similarities(self, queries: Tensor) -> Tensor:
         """[n, len(self)] float32 in [0, 1]; -inf where an approximate index did not look."""
-        ...
 
     def keys(self) -> Tensor:
         """All keys [len(self), ...] as stored."""
-        ...
 
 
 @runtime_checkable
@@ -265,35 +243,27 @@ class Quantizer(Trainable, Protocol):
 
     def fit(self, contexts: Tensor, generator: torch.Generator) -> None:
         """Initialise from data [n, d] (k-means for codebooks); a fixed quantizer does nothing."""
-        ...
 
     def keys(self, contexts: Tensor) -> Tensor:
         """[n, d] -> keys [n, ...]; no gradient."""
-        ...
 
     def similarity(self, contexts: Tensor, keys: Tensor) -> Tensor:
         """[n] in [0, 1]: context i against key i. Gradients reach encoder and quantizer; keys are constants."""
-        ...
 
     def pair_similarity(self, left: Tensor, right: Tensor) -> Tensor:
         """[n] in [0, 1]: context i against context i, gradients to both sides (pretraining)."""
-        ...
 
     def regularizer(self, contexts: Tensor) -> Tensor:
         """Scalar loss that keeps the quantizer close to its data; 0 for fixed quantizers."""
-        ...
 
     def maintain(self, contexts: Tensor, generator: torch.Generator) -> None:
         """Upkeep after a training update, given the update's contexts [n, d] (dead-code revival)."""
-        ...
 
     def index(self) -> KeyIndex:
         """A new, empty index for this quantizer's keys."""
-        ...
 
     def metrics(self) -> Mapping[str, float]:
         """Figures worth logging: code usage, perplexity."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -318,7 +288,6 @@ class RetainPolicy(Protocol):
 
     def select(self, buffer: Sequence[RetainItem], rng: np.random.Generator) -> Sequence[RetainItem]:
         """`buffer` is the episode so far, oldest first; the last item is the rewarded one."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -356,23 +325,18 @@ class CaseStore(Protocol):
 
     def key_of(self, case: Case) -> Tensor:
         """The stored key [...] of a case; a constant."""
-        ...
 
     def replace_keys(self, keys: Tensor) -> None:
         """Give the cases new keys [len(self), ...], in the order of `cases`."""
-        ...
 
     def merge(self, stored: StoredCases, keys: Tensor | None) -> None:
         """Add the cases of another run, with these keys [len(stored.cases), ...]."""
-        ...
 
     def save(self, folder: Path, *, weights: str = "") -> None:
         """Write everything into `folder`, the cases among it as `cbrcore.cycle.casefiles` has them."""
-        ...
 
     def load(self, folder: Path) -> None:
         """Replace the contents by what `save` wrote. RunFolderError: damaged, or made by other encoders."""
-        ...
 
 
 @runtime_checkable
@@ -390,11 +354,9 @@ class Memory(CaseStore, Protocol):
 
     def retrieve(self, keys: Tensor) -> list[list[Match]]:
         """For each key [n, ...] the matches above tau (several only if they tie), the preferred one first."""
-        ...
 
     def similarities(self, keys: Tensor) -> Tensor:
         """[n, len(self)]: of each key to each case, as `retrieve` compares them; -inf where it does not look."""
-        ...
 
     def add(
         self, key: Tensor, action: Action, provenance: Provenance, *, step: int, situation: Situation = None
@@ -406,15 +368,12 @@ class Memory(CaseStore, Protocol):
             step: environment steps of the run so far.
             situation: what the key was made of.
         """
-        ...
 
     def note_outcome(self, item: RetainItem, provenance: Provenance, *, failed: bool, step: int) -> None:
         """What came of an executed action that has a key (`failed`: it was reused and earned nothing)."""
-        ...
 
     def stores(self) -> Mapping[str, CaseStore]:
         """All that is remembered, by the name of its folder in a checkpoint; "memory" holds the cases."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -460,12 +419,10 @@ class NeuralAgent(Trainable, Protocol):
 
     def initial_state(self) -> AgentState:
         """The recurrent memory at the start of an episode."""
-        ...
 
     def policy(self, inputs: Sequence[AgentInput]) -> list[PolicyOutput]:
         """One output per input, batched. With gradients enabled they reach the agent's parameters,
         but not the recurrent state given in the input (it is a constant)."""
-        ...
 
 
 @runtime_checkable
@@ -476,7 +433,6 @@ class RevisingAgent(NeuralAgent, Protocol):
     def revise(self, candidates: Sequence[Candidate], drawn: Action) -> Candidate | None:
         """The candidate that offered the action `drawn` from its policy, None if it is the agent's own alone. The
         action is executed in either case."""
-        ...
 
 
 @runtime_checkable
@@ -485,7 +441,6 @@ class ReportsMetrics(Protocol):
 
     def metrics(self) -> Mapping[str, float]:
         """name -> value, after a game play."""
-        ...
 
 
 @runtime_checkable
@@ -506,27 +461,21 @@ class Learner(Protocol):
         Args:
             players: one for each game that is played at the same time; they share agent and retriever.
         """
-        ...
 
     def took_step(self, seat: int, transition: Transition) -> None:
         """The player in this seat took a step."""
-        ...
 
     def round_of_steps_done(self) -> None:
         """Every player whose episode goes on has taken a step since the last call: a good moment for an update."""
-        ...
 
     def pop_losses(self) -> Mapping[str, float | None]:
         """Mean losses since the last call as ``loss_<name>``, for the metrics row; None where was no update."""
-        ...
 
     def tensors(self) -> Mapping[str, Tensor]:
         """Everything it needs to go on after a resume, beside the weights of the parts; names hold a colon."""
-        ...
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from a checkpoint's tensors; those that `tensors` named are among them."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -557,7 +506,6 @@ class Pretraining(Protocol):
 
     def run(self, scene: Scene) -> Mapping[str, Any] | None:
         """Train the retriever of ``scene.player``; JSON-able facts for the results, None if nothing was to do."""
-        ...
 
 
 @runtime_checkable
@@ -572,19 +520,15 @@ class Recorder(Protocol):
             recipe: the resolved recipe as plain data.
             after: episodes that were recorded before; what a dead run recorded later is void.
         """
-        ...
 
     def write(self, row: Mapping[str, Any]) -> None:
         """A row of metrics.jsonl."""
-        ...
 
     def finish(self, results: Mapping[str, Any]) -> None:
         """The run is done; what results.json holds."""
-        ...
 
     def close(self) -> None:
         """Let go of everything; safe to call twice, and without `finish` where a run ended early."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -617,14 +561,12 @@ class Launcher(Protocol):
         shows progress, and may call `interrupt`. A job that fails, or cannot even be started (exit code 127), does
         not stop the others. Closing the generator early ends what is running.
         """
-        ...
 
     def interrupt(self) -> None:
         """Pass Ctrl-C on: every running job gets SIGINT, and nothing new is started.
 
         `launch` then yields the jobs that were running, as they end, and is over.
         """
-        ...
 
 
 # -- around the recipe -------------------------------------------------------------------------------------------
@@ -635,8 +577,8 @@ Keys = tuple[str | int, ...]
 Fault = tuple[Keys, str]
 """(where, what is wrong)"""
 Trial = Callable[[Mapping[str, Keys]], Iterable[Fault]]
-"""Checks the whole recipe with other values: dotted path of the recipe -> where in the section its value stands. It
-gives what these values make wrong, by the place in the section."""
+"""Checks the whole recipe with other values: dotted path of the recipe -> where in the section its value stands.
+It gives what these values make wrong, by the place in the section."""
 
 
 @runtime_checkable
@@ -645,7 +587,6 @@ class ChecksRecipe(Protocol):
 
     def faults(self, trial: Trial) -> Iterable[Fault]:
         """What is wrong with the section, by the place in it; what the trials find is passed on."""
-        ...
 
 
 @runtime_checkable
@@ -654,7 +595,6 @@ class HasOverview(Protocol):
 
     def overview(self) -> Iterable[tuple[str, str]]:
         """(what, its value as text) of each row."""
-        ...
 
 
 Health = Literal["ok", "absent", "problem", "broken"]

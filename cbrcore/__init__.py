@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _WHERE = {
-    "config": ("ComponentConfig", "MemoryConfig", "NestedPart", "NoSettings", "Part", "Settings", "expand_path"),
+    "config": ("ComponentConfig", "MemoryConfig", "NestedPart", "NoSettings", "Part", "Settings", "cache_dir", "expand_path"),
     "errors": ("CbrError", "GameError", "ModelError", "RunFailed", "closest", "suggest"),
     "hookspecs": ("API_VERSION", "hookimpl"),
     "interfaces": (

@@ -214,3 +214,9 @@ def expand_path(text: str, base: Path) -> Path:
     if text.startswith("~") and expanded.startswith("~"):
         raise CbrError(f"the path {text!r} starts with a user that this machine does not know")
     return (base / expanded).resolve()
+
+
+def cache_dir() -> Path:
+    """CBR_CACHE, or cbr/ in the user's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("CBR_CACHE") or Path(base) / "cbr").expanduser()

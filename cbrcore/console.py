@@ -43,12 +43,12 @@ Device = Annotated[
 ]
 
 
-def plugins_of(files: Sequence[Path]) -> PluginReport:
-    """Load the plugins; those that could not be loaded are named on stderr."""
+def plugins_of(files: Sequence[Path] = (), *, quiet: bool = False) -> PluginReport:
+    """Load the plugins; those that could not be loaded are named on stderr, or with `quiet` in the report alone."""
     from cbrcore.plugins import load_plugins
 
-    report = load_plugins(files=files)
-    for problem in report.problems():
+    report = load_plugins(files=files, strict=False if quiet else None)
+    for problem in () if quiet else report.problems():
         say(f"warning: {problem}")
     return report
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from cbrcore.config import Part, Recipe, nested_parts
+from cbrcore.config import Part, Recipe, cache_dir, nested_parts
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import CbrError
@@ -160,9 +159,3 @@ def choose_device(wanted: str) -> str:
     if wanted == "cuda" and not available:
         raise CbrError("no CUDA device is available here", hint="use --device cpu or --device auto")
     return wanted
-
-
-def cache_dir() -> Path:
-    """CBR_CACHE, or cbr/ in the user's cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("CBR_CACHE") or Path(base) / "cbr").expanduser()

@@ -22,3 +22,10 @@ def register_commands(registry: Registrar) -> None:
         factory="cbr_jericho.games:games_app",
         summary="List, add and download the story files of the Jericho games.",
     )
+
+
+@hookimpl
+def register_checks(registry: Registrar) -> None:
+    registry.add("stories", factory="cbr_jericho.checks:games", summary="the paper's story files")
+    registry.add("tagger", factory="cbr_jericho.checks:tagger", summary="a spaCy model, for the setting `tagger`")
+    registry.add("engine", factory="cbr_jericho.checks:engine", summary="a step of the engine")

@@ -81,7 +81,7 @@ def warm(
     ] = None,
 ) -> None:
     """Fill the cache of valid actions along a game's walkthrough, and see how much of it they cover."""
-    from cbrcore.runs.assemble import cache_dir
+    from cbrcore.config import cache_dir
 
     progress = _Counted("searching for valid actions (states)")
     try:

@@ -180,7 +180,7 @@ def pretrain_retriever(
         above, negative = (torch.cat(column) for column in zip(*found, strict=True))
         report = _report(sampler, epoch, above, negative)
         progress(epoch, config.epochs)
-        log.info("pretraining epoch %d/%d: %s", epoch, config.epochs, report)
+        log.debug("pretraining epoch %d/%d: %s", epoch, config.epochs, report)
         if _separated(report, config):
             break
     return replace(report, before=before, after=measure_similarities(retriever, experience, streams.seed))

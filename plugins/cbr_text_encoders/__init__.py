@@ -20,3 +20,8 @@ def register_text_encoders(registry: Registrar) -> None:
         summary="tiny random word vectors, for tests: no model needed",
         requires=("torch",),
     )
+
+
+@hookimpl
+def register_checks(registry: Registrar) -> None:
+    registry.add("packaged", factory="cbr_text_encoders.checks:packaged", summary="the default text encoder works")

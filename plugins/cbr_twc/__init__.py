@@ -13,3 +13,8 @@ def register_environments(registry: Registrar) -> None:
         summary="TextWorld Commonsense: the 45 published games, or games generated on the spot",
         requires=("textworld",),
     )
+
+
+@hookimpl
+def register_checks(registry: Registrar) -> None:
+    registry.add("games", factory="cbr_twc.checks:games", summary="the published games of each level")

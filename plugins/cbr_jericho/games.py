@@ -1,12 +1,7 @@
-"""``cbr games``: which story files are there, and how to get them.
-
-The work is done by the plugin cbr_jericho. It is imported by name when a command runs, so that ``cbr --help``
-stays light, and the core goes on without it.
-"""
+"""``cbr games``: which story files are there, and how to get them."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 from dataclasses import asdict
@@ -15,10 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from cbrcore.console import AsJson, say
-from cbrcore.errors import GameError, PluginError
+from cbrcore.console import AsJson, aligned, say
+from cbrcore.errors import GameError
 
-PLUGIN = "cbr_jericho"
 MIB = 1 << 20
 
 games_app = typer.Typer(
@@ -30,9 +24,9 @@ games_app = typer.Typer(
 @games_app.command("list")
 def list_games(*, as_json: AsJson = False) -> None:
     """List the paper's 33 games: present, wrong (a file of that name with other content) or missing."""
-    from cbrcore.console import aligned
+    from cbr_jericho import stories
 
-    games = _plugin("stories").paper_inventory()
+    games = stories.paper_inventory()
     if as_json:
         typer.echo(json.dumps([asdict(game) for game in games], indent=2, default=str))
         return
@@ -47,7 +41,9 @@ def add(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Story files, folders or zip archives.")],
 ) -> None:
     """Check story files and copy those that Jericho supports into your games folder."""
-    _report(_plugin("stories").add_stories(paths))
+    from cbr_jericho.stories import add_stories
+
+    _report(add_stories(paths))
 
 
 @games_app.command()
@@ -61,7 +57,8 @@ def fetch(
     Without --url: the archive that Jericho's documentation names. The games in it are third-party works; see to
     it that you may use them.
     """
-    stories = _plugin("stories")
+    from cbr_jericho import stories
+
     url = url or stories.DEFAULT_URL
     say(f"downloading {url} (third-party games) ...")
     progress = _Progress()
@@ -81,29 +78,18 @@ def warm(
     ] = None,
 ) -> None:
     """Fill the cache of valid actions along a game's walkthrough, and see how much of it they cover."""
+    from cbr_jericho.warm import warm_cache
     from cbrcore.config import cache_dir
 
     progress = _Counted("searching for valid actions (states)")
     try:
-        report = _plugin("warm").warm_cache(game, cache_dir(), steps=steps, progress=progress)
+        report = warm_cache(game, cache_dir(), steps=steps, progress=progress)
     finally:
         progress.close()
     typer.echo(
         f"{report.game}: {report.states} states, {report.searched} of them new, in {report.seconds:.1f} s;"
         f" valid actions cover {report.covered} of {report.rewarded} rewards"
     )
-
-
-def _plugin(module: str) -> Any:
-    """A module of the plugin; PluginError if it is not installed."""
-    try:
-        return importlib.import_module(f"{PLUGIN}.{module}")
-    except ModuleNotFoundError as error:
-        if error.name != PLUGIN:
-            raise
-        raise PluginError(
-            f"`cbr games` needs the plugin {PLUGIN}, which is not installed", hint="pip install cbr-textrl"
-        ) from error
 
 
 def _report(report: Any) -> None:

@@ -17,13 +17,14 @@ _WHERE = {
     "hookspecs": ("API_VERSION", "hookimpl"),
     "interfaces": (
         "AgentInput", "AgentState", "Build", "CaseStore", "ChecksRecipe", "Column", "ConcurrentEnvironment",
-        "ContextEncoder", "Ended", "Environment", "Fault", "Figure", "Finding", "Job", "KeyIndex", "Keys",
-        "KnowsPlaces", "Launcher", "Learner", "Memory", "NeuralAgent", "PlacesObjects", "PolicyOutput",
+        "ContextEncoder", "Ended", "Environment", "Fault", "Figure", "Finding", "HasOverview", "Job", "KeyIndex",
+        "Keys", "KnowsPlaces", "Launcher", "Learner", "Memory", "NeuralAgent", "PlacesObjects", "PolicyOutput",
         "Pretraining", "Quantizer", "Recorder", "ReportedRun", "ReportsMetrics", "RetainItem", "RetainPolicy",
         "RevisingAgent", "Scene", "Section", "Situation", "StoredCases", "Table", "TextEncoder", "Trial",
         "ViewsActions",
     ),
     "registry": ("Component", "Registrar"),
+    "runs": ("Run", "open", "run"),
     "rng": ("Streams", "derive_seed"),
     "types": (
         "SLOT", "Action", "Candidate", "Case", "Decision", "Ending", "EntityTuple", "Episode", "Match",
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from cbrcore.interfaces import *  # noqa: F403
     from cbrcore.registry import *  # noqa: F403
     from cbrcore.rng import *  # noqa: F403
+    from cbrcore.runs import Run as Run
+    from cbrcore.runs import open as open
+    from cbrcore.runs import run as run
     from cbrcore.types import *  # noqa: F403
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -45,15 +46,19 @@ class Part(BaseModel):
     """The component's own config object."""
 
 
+Resolve = Callable[[str, str, Any], Part]
+"""The context in which a recipe is validated: (kind, key, what is written) -> the part; what is wrong with it is a
+ValidationError, whose places start inside of the part."""
+
+
 @dataclass(frozen=True)
 class NestedPart:
     """Marks a setting that is a part of its own, so that a component can be built around another one::
 
         agent: Annotated[Part, NestedPart("agent")]
 
-    In a recipe it is written as any part is, ``use`` and settings; the recipe's checker makes the `Part`. The
-    outer component builds it with `Build.make`. With the type ``Part | None`` and the default None it may be left
-    out.
+    In a recipe it is written as any part is, ``use`` and settings; reading the recipe makes the `Part`. The outer
+    component builds it with `Build.make`. With the type ``Part | None`` and the default None it may be left out.
 
     Attributes:
         kind: of the component, as in "agent".
@@ -62,14 +67,23 @@ class NestedPart:
     kind: str
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        written = core_schema.plain_serializer_function_ser_schema(_as_in_a_recipe)
-        return core_schema.with_info_before_validator_function(_checked, handler(source), serialization=written)
+        inner = handler(source)
+        may_be_none = inner["type"] == "nullable"
+
+        def resolved(written: Any, info: ValidationInfo) -> Any:
+            if info.context is None or isinstance(written, Part) or (written is None and may_be_none):
+                return written
+            resolve: Resolve = info.context
+            return resolve(self.kind, info.field_name or self.kind, written)
+
+        as_written = core_schema.plain_serializer_function_ser_schema(_as_in_a_recipe)
+        return core_schema.with_info_before_validator_function(resolved, inner, serialization=as_written)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"type": "object", "part": self.kind}
 
 
-def nested_parts(settings: Settings | type[Settings]) -> dict[str, NestedPart]:
+def nested_parts(settings: BaseModel | type[BaseModel]) -> dict[str, NestedPart]:
     """The settings that are parts of their own, by name."""
     model = settings if isinstance(settings, type) else type(settings)
     return {
@@ -80,31 +94,15 @@ def nested_parts(settings: Settings | type[Settings]) -> dict[str, NestedPart]:
     }
 
 
-def _checked(value: Any, info: ValidationInfo) -> Any:
-    """The part that the recipe's checker made of what is written."""
-    return (info.context or {}).get(info.field_name, value)
-
-
 def _as_in_a_recipe(part: Part | None) -> dict[str, Any] | None:
     return None if part is None else {"use": part.use, **part.settings.model_dump(mode="json", by_alias=True)}
 
 
-class MemoryConfig(Settings):
-    """The case memory and how it is asked [P §3, App. J]."""
+class MemoryConfig(ComponentConfig):
+    """Settings that every case memory has [P §3]; those of a memory are a subclass."""
 
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.7
     """tau: a case is retrieved if its relevance is strictly greater."""
-    capacity: Annotated[int, Field(ge=1)] | None = None
-    """Most cases kept; no limit if left out."""
-    eviction: Literal["oldest", "least_used", "least_successful"] = "oldest"
-    """Which case leaves when the capacity is passed: by age, by use (rewards and reuses), or by success (the share
-    of its reuses that was rewarded)."""
-    neighbours: Annotated[int, Field(ge=1)] = 1
-    """So many of the most similar cases of a context vote on the template, each with its relevance. 1: the most
-    similar case decides, as in the paper."""
-    outcome: Literal["rewarded", "both"] = "rewarded"
-    """`both`: a reuse that earned nothing is kept as negative evidence; a candidate is dropped if a case that
-    failed with its template is at least as similar. Meant for retain policies that keep rewarded actions only."""
     refresh: bool = False
     """Compute the keys of all cases anew whenever the retriever has changed. Off in the paper: keys stay as they
     were when the case was retained."""
@@ -113,23 +111,6 @@ class MemoryConfig(Settings):
     retry_failed: bool = True
     """Reuse an action again that earned nothing earlier in the same episode (the paper does). `false` is a
     deviation: revise then drops such candidates until the episode ends."""
-
-
-class PretrainConfig(Settings):
-    """Pretraining of the retriever from the experience of a baseline agent [P §5]."""
-
-    episodes: Annotated[int, Field(ge=0)] = 20
-    """Passes over the training games played by a uniform random agent to collect experience; 0: no pretraining."""
-    epochs: Annotated[int, Field(ge=1)] = 20
-    """Passes over the pairs of collected experience (at most 50 updates each)."""
-    batch_size: Annotated[int, Field(ge=2)] = 64
-    """Pairs per update."""
-    learning_rate: Annotated[float, Field(gt=0, le=1)] = 1e-4
-    """Adam's step size."""
-    retriever: str | None = None
-    """Take a retriever that `cbr pretrain` made instead: its folder, relative to the recipe."""
-    positives_above: Annotated[float, Field(gt=0, le=1)] = 0.9
-    """Stop early when this share of the positive pairs is above tau and 1 minus it of the negatives at most."""
 
 
 class TrainingConfig(Settings):
@@ -153,7 +134,7 @@ class TrainingConfig(Settings):
     """mu of the contrastive loss."""
     win_bonus: Annotated[float, Field(ge=0)] = 0.0
     """Added to the agent's reward (not to the retriever's) on the step that wins; the TWC baselines use 100."""
-    pretrain: PretrainConfig = PretrainConfig()
+    pretrain: Annotated[Part | None, NestedPart("pretraining")] = None
     """How the retriever is pretrained."""
 
 
@@ -184,34 +165,33 @@ class RunConfig(Settings):
     """Game plays between checkpoints."""
 
 
-class RecipeHead(Settings):
-    """What a recipe says about itself."""
+class Recipe(Settings):
+    """A checked experiment. Made by `cbrcore.recipe`, which knows YAML, plugins and line numbers."""
 
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    schema_version: Literal[1] = 1
     name: Annotated[str, Field(max_length=100, pattern=r"^\w[\w .,+=()@-]*$")]
     """Names the run folder. The recipe file's own name if left out."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Every random source of the run is derived from it."""
     directory: Path = Field(default_factory=Path.cwd)
     """Relative paths in the settings start here: the folder of the recipe file unless it says otherwise."""
-
-
-class Recipe(RecipeHead):
-    """A checked experiment. Built by `cbrcore.recipe`, which knows YAML, plugins and line numbers."""
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    schema_version: Literal[1] = 1
-    environment: Part
-    text_encoder: Part
-    context_encoder: Part | None = None
-    quantizer: Part | None = None
-    memory: MemoryConfig | None = None
-    retain_policy: Part | None = None
-    agent: Part
+    environment: Annotated[Part, NestedPart("environment")]
+    text_encoder: Annotated[Part, NestedPart("text_encoder")]
+    context_encoder: Annotated[Part | None, NestedPart("context_encoder")] = None
+    quantizer: Annotated[Part | None, NestedPart("quantizer")] = None
+    memory: Annotated[Part | None, NestedPart("memory")] = None
+    """Its settings are a `MemoryConfig`."""
+    retain_policy: Annotated[Part | None, NestedPart("retain_policy")] = None
+    agent: Annotated[Part, NestedPart("agent")]
+    learner: Annotated[Part, NestedPart("learner")]
+    recorders: tuple[Annotated[Part, NestedPart("recorder")], ...] = ()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     run: RunConfig = RunConfig()
-    sweep: dict[str, Any] | None = None
+    sections: Mapping[str, Any] = {}
+    """The sections of plugins, by key, each a settings object of its plugin's class."""
 
     @property
     def uses_cases(self) -> bool:

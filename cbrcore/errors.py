@@ -65,9 +65,9 @@ class Interrupted(CbrError):
     exit_code = 130
 
 
-def closest(name: str, choices: Iterable[str]) -> str | None:
-    """The choice that `name` most probably meant, or None."""
-    found = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.6)
+def closest(name: str, choices: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The choice that `name` most probably meant, or None. 1: equal."""
+    found = difflib.get_close_matches(name, list(choices), n=1, cutoff=cutoff)
     return found[0] if found else None
 
 

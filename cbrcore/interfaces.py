@@ -9,7 +9,10 @@ whole, and `build` (a `Build`) is what it may use from outside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+import time
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
@@ -33,9 +36,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from cbrcore.config import TrainingConfig
-    from cbrcore.reasoner import CaseBasedReasoner
+    from cbrcore.cycle.reasoner import CaseBasedReasoner
     from cbrcore.rng import Streams
-    from cbrcore.timing import Stopwatch
 
 Situation = Any
 """What a context encoder keeps of an observation; hashable (the state graph for graph encoders)."""
@@ -53,6 +55,29 @@ def no_parts(setting: str, build: Build) -> Any:
     raise CbrError(
         f"nothing builds the part in the setting {setting!r}", hint="build it from a recipe, or give `make`"
     )
+
+
+class Stopwatch:
+    """Adds up seconds by part name. Parts do not nest."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+
+    def __repr__(self) -> str:
+        return f"Stopwatch({ {name: round(value, 2) for name, value in self.seconds.items()} })"
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Count the time spent inside under `name`."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += time.perf_counter() - start
+
+    def shares(self, total: float) -> dict[str, float]:
+        """Each part's share of `total` seconds."""
+        return {name: value / total if total else 0.0 for name, value in sorted(self.seconds.items())}
 
 
 @dataclass(frozen=True)
@@ -298,7 +323,7 @@ class RetainPolicy(Protocol):
 
 @dataclass(frozen=True)
 class StoredCases:
-    """What the files of a case memory hold (`cbrcore.casefiles`).
+    """What the files of a case memory hold (`cbrcore.cycle.casefiles`).
 
     Attributes:
         keys: [len(cases), ...], None without cases.
@@ -342,7 +367,7 @@ class CaseStore(Protocol):
         ...
 
     def save(self, folder: Path, *, weights: str = "") -> None:
-        """Write everything into `folder`, the cases among it as `cbrcore.casefiles` has them."""
+        """Write everything into `folder`, the cases among it as `cbrcore.cycle.casefiles` has them."""
         ...
 
     def load(self, folder: Path) -> None:
@@ -465,7 +490,7 @@ class ReportsMetrics(Protocol):
 
 @runtime_checkable
 class Learner(Protocol):
-    """Turns the transitions of the running episodes into updates; the observer of `cbrcore.runner.play_together`.
+    """Turns the transitions of the running episodes into updates; see `cbrcore.cycle.runner.Observer`.
 
     Attributes:
         skipped: how many updates a loss or gradient that is not finite has cost.
@@ -610,7 +635,8 @@ Keys = tuple[str | int, ...]
 Fault = tuple[Keys, str]
 """(where, what is wrong)"""
 Trial = Callable[[Mapping[str, Keys]], Iterable[Fault]]
-"""Checks the whole recipe with other values: dotted path of the recipe -> where in the section a value stands."""
+"""Checks the whole recipe with other values: dotted path of the recipe -> where in the section its value stands. It
+gives what these values make wrong, by the place in the section."""
 
 
 @runtime_checkable
@@ -618,7 +644,16 @@ class ChecksRecipe(Protocol):
     """A recipe section that is more than settings: it looks at the rest of the recipe."""
 
     def faults(self, trial: Trial) -> Iterable[Fault]:
-        """What is wrong with the section, by the place in it."""
+        """What is wrong with the section, by the place in it; what the trials find is passed on."""
+        ...
+
+
+@runtime_checkable
+class HasOverview(Protocol):
+    """A recipe section that ``cbr check`` shows in rows of its own."""
+
+    def overview(self) -> Iterable[tuple[str, str]]:
+        """(what, its value as text) of each row."""
         ...
 
 

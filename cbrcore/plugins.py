@@ -12,16 +12,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
+import importlib.util
 import os
 import re
 import sys
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, entry_points
 from itertools import groupby
 from pathlib import Path
+from types import ModuleType
 from typing import Literal
 
 import pluggy
@@ -29,10 +31,10 @@ import pluggy
 from cbrcore import hookspecs
 from cbrcore.errors import PluginError, suggest
 from cbrcore.hookspecs import API_VERSION, PROJECT
-from cbrcore.loosefile import import_file
 from cbrcore.registry import GLOBAL_NAMES, HOOK_OF_KIND, KINDS, Component, Registrar, Registry
 
 GROUP = "cbrcore.plugins"
+NO_NAME, NO_VERSION = "unknown distribution", "unknown version"
 KIND_OF_HOOK = {hook: kind for kind, hook in HOOK_OF_KIND.items()}
 
 Status = Literal["ok", "failed", "refused", "empty", "skipped"]
@@ -122,7 +124,7 @@ def load_plugins(
             plugin was not loaded.
     """
     loader = _Loader()
-    found = sorted(map(_from_entry_point, entry_points(group=GROUP)), key=lambda found: (found.name, found.origin))
+    found = sorted(_installed(), key=lambda found: (found.name, found.origin))
     wanted = _wanted(only, {candidate.name for candidate in found})
     for name, same_name in groupby(found, key=lambda candidate: candidate.name):
         loader.offer(list(same_name), wanted=name in wanted)
@@ -227,10 +229,15 @@ def _strict(strict: bool | None) -> bool:  # noqa: FBT001 (None means: ask the e
     return os.environ.get("CBR_STRICT_PLUGINS", "") not in ("", "0") if strict is None else strict
 
 
-def _from_entry_point(point: EntryPoint) -> _Candidate:
-    name = point.dist.name if point.dist else None
-    version = point.dist.version if point.dist else None
-    return _Candidate(point.name, name or "unknown distribution", version or "unknown version", point.load)
+def _installed() -> Iterator[_Candidate]:
+    """All entry points of the group; the metadata of each distribution, which take longest, are parsed once."""
+    origins: dict[Distribution, tuple[str, str]] = {}
+    for point in entry_points(group=GROUP):
+        if point.dist is not None and point.dist not in origins:
+            said = point.dist.metadata
+            origins[point.dist] = said["Name"] or NO_NAME, said["Version"] or NO_VERSION
+        origin = (NO_NAME, NO_VERSION) if point.dist is None else origins[point.dist]
+        yield _Candidate(point.name, *origin, point.load)
 
 
 def _from_file(path: Path) -> _Candidate:
@@ -302,3 +309,37 @@ def _cause(error: BaseException) -> str:
 def _is_authors(filename: str) -> bool:
     ours = (__file__, pluggy.__file__, importlib.__file__)
     return not filename.startswith("<") and not any(Path(filename).is_relative_to(Path(f).parent) for f in ours)
+
+
+# -- loose files -------------------------------------------------------------------------------------------------
+
+
+def import_file(path: Path) -> ModuleType:
+    """Import the file as the module of its own name, so that "name:Class" finds what is in it.
+
+    Raises:
+        PluginError: the name is no module name, or would hide another module.
+    """
+    name = path.stem
+    if not name.isidentifier() or name == "__init__":
+        raise PluginError(f"{path.name!r} cannot be imported by name; use letters, digits and '_'")
+    spec = importlib.util.find_spec(name)
+    if spec is None:
+        return _execute(name, path)
+    if spec.origin is not None and Path(spec.origin).resolve() == path:
+        return importlib.import_module(name)
+    raise PluginError(f"{path.name!r} would hide the module {name!r} ({spec.origin}); rename the file")
+
+
+def _execute(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None  # it ends with .py
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

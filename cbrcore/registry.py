@@ -27,6 +27,20 @@ def _singular(hook: str) -> str:
 HOOK_OF_KIND = {_singular(hook): hook for hook in vars(hookspecs) if hook.startswith("register_")}
 """Every kind that can be offered, in the order of the hook specs; adding a hook spec adds a kind."""
 KINDS = tuple(HOOK_OF_KIND)
+CORE_COMMANDS = {
+    "run": "Train and evaluate what a recipe describes, and print the table of results.",
+    "evaluate": "Measure a run's latest checkpoint again, with weights and memory frozen.",
+    "check": "Check a recipe completely, without building anything.",
+    "show": "Show the settings of a component or of a recipe's section: type, default, bounds and meaning.",
+    "schema": "Write the JSON Schema of a recipe, for editors that complete and check.",
+    "list-plugins": "List the plugins: what they offer, where they come from, and what is wrong with them.",
+}
+"""What the core does itself; plugins may not take these names."""
+CORE_KEYS = (
+    "schema", "name", "seed", "directory", "environment", "text_encoder", "context_encoder", "quantizer", "memory",
+    "retain_policy", "agent", "learner", "recorders", "training", "evaluation", "run",
+)  # fmt: skip
+"""The recipe's keys, in the order in which a recipe is written; plugins may not take these names."""
 GLOBAL_NAMES = ("command", "recipe_section")
 """Kinds whose names stand alone (``cbr NAME``, a recipe's key): nobody can choose between two of them."""
 
@@ -198,6 +212,9 @@ class Registrar:
         for label, path in (("factory", factory), ("config", config)):
             if path.count(":") != 1 or not all(path.split(":")):
                 raise PluginError(f"{label} of {name!r} must be 'package.module:name', got {path!r}")
+        if name in {"command": CORE_COMMANDS, "recipe_section": CORE_KEYS}.get(self.kind, ()):
+            what = self.kind.replace("_", " ")
+            raise PluginError(f"the {what} {name!r} is the core's own (cbrcore); take another name")
         if any(component.name == name for component in self.components):
             raise PluginError(f"{self.kind} {name!r} is registered twice by the same plugin")
         made = Component(

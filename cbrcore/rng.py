@@ -24,6 +24,11 @@ def derive_seed(seed: int, name: str) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
+def generator(seed: int) -> np.random.Generator:
+    """A numpy generator of this seed."""
+    return np.random.Generator(np.random.PCG64(seed))
+
+
 @contextmanager
 def undisturbed_randomness() -> Iterator[None]:
     """Give back the global states of `random` and numpy as they were; some libraries draw from them."""

@@ -11,34 +11,64 @@ Each test is one sentence of the contract in `cbrcore.interfaces`. Needs pytest 
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from cbrcore.config import NoSettings
+from cbrcore.config import NoSettings, Settings, TrainingConfig
+from cbrcore.cycle.casefiles import read_cases
+from cbrcore.cycle.reasoner import CaseBasedReasoner
+from cbrcore.cycle.retriever import Retriever
+from cbrcore.errors import CbrError, Interrupted
 from cbrcore.interfaces import (
     AgentInput,
     Build,
+    CaseStore,
+    ChecksRecipe,
     ContextEncoder,
     Environment,
     Job,
     Launcher,
+    Learner,
+    Memory,
     NeuralAgent,
+    PolicyOutput,
     Quantizer,
     Recorder,
+    ReportedRun,
     RetainItem,
     RetainPolicy,
+    Scene,
+    Section,
+    Stopwatch,
+    Table,
     TextEncoder,
+    Trainable,
 )
-from cbrcore.types import Action, EntityTuple, Observation, StateGraph
+from cbrcore.registry import Component
+from cbrcore.rng import Streams
+from cbrcore.types import (
+    Action,
+    Case,
+    Ending,
+    EntityTuple,
+    Observation,
+    Provenance,
+    StateGraph,
+    StepResult,
+    Transition,
+)
 
 DIM = 24
 
@@ -262,6 +292,405 @@ class RetainPolicySuite(Suite):
         assert select() == select()
 
 
+class CosineIndex:
+    """A `KeyIndex` of vectors; similarity = max(0, cosine)."""
+
+    def __init__(self) -> None:
+        self._keys = torch.zeros(0, DIM)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def add(self, keys: Tensor) -> None:
+        self._keys = torch.cat([self._keys, keys])
+
+    def keep(self, rows: Sequence[int]) -> None:
+        self._keys = self._keys[list(rows)]
+
+    def similarities(self, queries: Tensor) -> Tensor:
+        return torch.cosine_similarity(queries[:, None], self._keys[None], dim=2).clamp(0, 1)
+
+    def keys(self) -> Tensor:
+        return self._keys
+
+
+KEYS = torch.eye(4, DIM)
+REWARDED = Provenance(game="cup", seed=1, episode=1, step=0, reward=1.0)
+PUT, TAKE = Action.from_template("put {} on {}", ["cup", "rack"]), Action.from_template("take {}", ["cup"])
+
+
+class MemorySuite(Suite):
+    """`Memory`: a set of (key, template) pairs that finds them again, and survives as files."""
+
+    @pytest.fixture
+    def build(self, tmp_path: Path) -> Build:
+        """With an index that is exact, and the name of what makes the keys."""
+        return Build(cache_dir=tmp_path, recipe_dir=tmp_path, context_dim=DIM, index=CosineIndex, identity="suite")
+
+    def filled(self, build: Build, *rows: int) -> Memory:
+        """Cases of unlike keys."""
+        memory: Memory = self.make(build)
+        for row in rows or (0, 1):
+            self.add(memory, row, (PUT, TAKE)[row % 2])
+        return memory
+
+    def add(self, memory: Memory, row: int, action: Action) -> Case:
+        return memory.add(KEYS[row], action, REWARDED, step=row, situation=GRAPHS[row % 3])
+
+    def keys(self, memory: Memory) -> Tensor:
+        return torch.stack([memory.key_of(case) for case in memory.cases])
+
+    def retrieved(self, memory: Memory, keys: Tensor) -> list[list[str]]:
+        return [[match.case.template for match in row] for row in memory.retrieve(keys)]
+
+    def test_cases_stand_in_their_order_with_key_and_situation(self, build: Build) -> None:
+        memory = self.filled(build)
+        assert [case.template for case in memory.cases] == [PUT.template, TAKE.template]
+        assert [case.seeds for case in memory.cases] == [PUT.seeds, TAKE.seeds]
+        assert [memory.situations[case.id] for case in memory.cases] == [*GRAPHS[:2]]
+        assert torch.equal(self.keys(memory), KEYS[:2])
+        memory.replace_keys(KEYS[2:4])
+        assert torch.equal(self.keys(memory), KEYS[2:4])
+        assert self.retrieved(memory, KEYS[1:3]) == [[], [PUT.template]]
+
+    def test_an_equal_pair_of_key_and_template_is_counted_not_stored_twice(self, build: Build) -> None:
+        memory = self.filled(build)
+        again = self.add(memory, 0, Action.from_template(PUT.template, ["mug", "table"]))
+        assert (len(memory), again.id, again.rewarded) == (2, memory.cases[0].id, 2)
+        self.add(memory, 0, TAKE)
+        assert len(memory) == 3
+
+    def test_what_is_above_the_threshold_is_retrieved(self, build: Build) -> None:
+        memory, query = self.filled(build), KEYS[:1] + KEYS[2]
+        near = KEYS[:3] + 0.1 * KEYS[1]
+        assert self.retrieved(memory, near) == [[PUT.template], [TAKE.template], []]
+        assert memory.similarities(near).shape == (3, 2)
+        memory.threshold = float(memory.similarities(query)[0, 0])
+        assert memory.retrieve(query) == [[]], "strictly above"
+        memory.threshold -= 1e-4
+        (match,) = memory.retrieve(query)[0]
+        assert match.relevance == float(memory.similarities(query)[0, 0])
+        assert (memory.retrieve(KEYS[:0]), self.make(build).retrieve(KEYS[:1])) == ([], [[]])
+
+    def test_what_is_saved_is_loaded_where_the_encoders_are_the_same(self, build: Build, tmp_path: Path) -> None:
+        memory, loaded = self.filled(build), self.filled(build, 3)
+        memory.save(tmp_path / "memory")
+        loaded.load(tmp_path / "memory")
+        assert [asdict(case) for case in loaded.cases] == [asdict(case) for case in memory.cases]
+        assert loaded.situations == memory.situations
+        assert torch.equal(self.keys(loaded), self.keys(memory))
+        assert self.add(loaded, 3, TAKE).id == self.add(memory, 3, TAKE).id
+        with pytest.raises(CbrError):
+            self.make(replace(build, identity="another")).load(tmp_path / "memory")
+
+    def test_the_cases_of_another_run_are_added_and_equal_ones_counted(self, build: Build, tmp_path: Path) -> None:
+        memory = self.filled(build)
+        self.filled(build, 1, 2).save(tmp_path / "other")
+        memory.merge(read_cases(tmp_path / "other"), KEYS[1:3])
+        assert [case.rewarded for case in memory.cases] == [1, 2, 1]
+        assert len({case.id for case in memory.cases}) == 3
+
+    def test_its_stores_hold_the_cases_whatever_outcome_is_noted(self, build: Build) -> None:
+        memory = self.filled(build)
+        memory.note_outcome(RetainItem(KEYS[0], PUT, 0, 0.0), replace(REWARDED, reward=0.0), failed=True, step=9)
+        assert memory.stores()["memory"].cases == memory.cases
+        assert all(isinstance(store, CaseStore) for store in memory.stores().values())
+
+
+class SampleGame:
+    """An environment of one game: to put the cup on the rack is one point and the end, else it ends at step 5."""
+
+    handicaps: Mapping[str, Any] = {}
+
+    def splits(self) -> tuple[str, ...]:
+        return ("train",)
+
+    def games(self, split: str) -> tuple[str, ...]:
+        return ("cup",)
+
+    def game_info(self, game: str) -> Mapping[str, Any]:
+        return {"max_score": 1}
+
+    def reset(self, game: str, seed: int) -> Observation:
+        self.steps = 0
+        return sample_observation(game=game, max_score=1.0)
+
+    def step(self, action: Action) -> StepResult:
+        self.steps += 1
+        won = action.text == PUT.text
+        seen = sample_observation(GRAPHS[self.steps % 2], steps=self.steps, score=float(won), max_score=1.0)
+        return StepResult(seen, float(won), Ending.WON if won else Ending.TRUNCATED if self.steps == 5 else None)
+
+    def close(self) -> None: ...
+
+
+class _Agent(torch.nn.Linear):
+    """logit = w^T e(a), V = w^T e(s)."""
+
+    def initial_state(self) -> None: ...
+
+    def policy(self, inputs: Sequence[AgentInput]) -> list[PolicyOutput]:
+        texts = WordHashEncoder()
+        return [
+            PolicyOutput(
+                self(texts.encode([action.text for action in item.observation.admissible])).squeeze(-1),
+                self(texts.encode([item.observation.text])).squeeze(),
+            )
+            for item in inputs
+        ]
+
+
+class _Encoder(torch.nn.Linear):
+    """W mean(e(seed))."""
+
+    dim = DIM
+
+    def situation(self, observation: Observation, past: Sequence[Observation]) -> StateGraph:
+        return observation.graph
+
+    def contexts_of_pairs(self, pairs: Sequence[tuple[Any, EntityTuple]]) -> Tensor:
+        means = [WordHashEncoder().encode(seeds).mean(dim=0) for _, seeds in pairs]
+        contexts: Tensor = self(torch.stack(means) if means else torch.zeros(0, DIM))
+        return contexts
+
+
+class _Quantizer(torch.nn.Module):
+    """The context is the key; remembers what it was fitted to."""
+
+    fitted: Tensor | None = None
+    index = CosineIndex
+
+    def fit(self, contexts: Tensor, generator: torch.Generator) -> None:
+        self.fitted = contexts.detach()
+
+    def keys(self, contexts: Tensor) -> Tensor:
+        return contexts.detach()
+
+    def similarity(self, contexts: Tensor, keys: Tensor) -> Tensor:
+        return torch.cosine_similarity(contexts, keys).clamp(0, 1)
+
+    pair_similarity = similarity
+
+    def regularizer(self, contexts: Tensor) -> Tensor:
+        return contexts.new_zeros(())
+
+    def maintain(self, contexts: Tensor, generator: torch.Generator) -> None: ...
+
+    def metrics(self) -> Mapping[str, float]:
+        return {}
+
+
+class _Empty(list[Any]):
+    """Stands for a case memory that never holds a case."""
+
+    threshold = 0.7
+
+
+def sample_player() -> CaseBasedReasoner:
+    """A small agent and retriever that can learn; their memory stays empty."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        agent, encoder, memory = _Agent(DIM, 1), _Encoder(DIM, DIM), cast("Memory", _Empty())
+    return CaseBasedReasoner(agent, Retriever(encoder, _Quantizer(), memory, identity="suite"))
+
+
+def _modules(player: CaseBasedReasoner) -> list[Trainable]:
+    return [player.agent, *(player.retriever.modules().values() if player.retriever else ())]
+
+
+def weights_of(player: CaseBasedReasoner) -> list[Tensor]:
+    """All that agent and retriever have learned."""
+    return [value for module in _modules(player) for value in module.state_dict().values()]
+
+
+class LearnerSuite(Suite):
+    """`Learner`: transitions in, updates out, and after a resume as if nothing had happened."""
+
+    training = TrainingConfig(update_every=3, agent_learning_rate=0.01, retriever_learning_rate=0.01)
+
+    def player(self, build: Build) -> CaseBasedReasoner:
+        """Whom it trains; override where it needs another agent, or cases."""
+        return sample_player()
+
+    def play(self, learner: Learner, player: CaseBasedReasoner, streams: Streams) -> None:
+        """Six plays of `SampleGame`."""
+        for _ in range(6):
+            player.begin_episode()
+            game, ending = SampleGame(), None
+            seen = game.reset("cup", 1)
+            while ending is None:
+                decision, trace = player.decide(seen, streams.numpy("play"))
+                result = game.step(decision.action)
+                player.observe(decision, trace, result)
+                learner.took_step(0, Transition(seen, decision, result, trace))
+                learner.round_of_steps_done()
+                seen, ending = result.observation, result.ending
+
+    def test_weights_stay_finite_and_losses_have_names(self, build: Build) -> None:
+        learner, player, streams = self.make(build), self.player(build), Streams(0)
+        learner.begin([player], self.training, streams, Stopwatch())
+        self.play(learner, player, streams)
+        assert all(torch.isfinite(value).all() for value in weights_of(player))
+        losses = learner.pop_losses()
+        assert all(name.startswith("loss_") for name in losses)
+        assert all(value is None or np.isfinite(value) for value in losses.values())
+        assert learner.pop_losses() == dict.fromkeys(losses)  # None: no update since
+        assert learner.skipped == 0
+
+    def test_it_goes_on_from_its_tensors_to_the_same_bits(self, build: Build) -> None:
+        learner, player, streams = self.make(build), self.player(build), Streams(0)
+        learner.begin([player], self.training, streams, Stopwatch())
+        self.play(learner, player, streams)
+        other, resumed, later = self.make(build), self.player(build), Streams(0)
+        other.begin([resumed], self.training, later, Stopwatch())
+        for mine, theirs in zip(_modules(resumed), _modules(player), strict=True):
+            mine.load_state_dict(theirs.state_dict())
+        later.restore(streams.state())
+        tensors = {name: value.clone() for name, value in learner.tensors().items()}
+        assert all(":" in name for name in tensors)
+        other.load_tensors({**tensors, "agent:not.its.own": torch.ones(1)})
+        self.play(learner, player, streams)
+        self.play(other, resumed, later)
+        assert all(map(torch.equal, weights_of(player), weights_of(resumed)))
+
+
+class PretrainingSuite(Suite):
+    """`Pretraining`: trains the retriever of a scene, tells facts, and can be interrupted."""
+
+    def scene(self, build: Build, advance: Callable[[], None] = lambda: None) -> Scene:
+        """One game of six steps at most, and a retriever of random weights."""
+        streams, folder = Streams(0), build.recipe_dir
+        return Scene(
+            [SampleGame()], sample_player(), TrainingConfig(), streams, Stopwatch(), folder, print, advance
+        )
+
+    def test_it_leaves_finite_weights_and_facts_that_fit_in_json(self, build: Build) -> None:
+        scene = self.scene(build)
+        facts = self.make(build).run(scene)
+        assert facts is None or json.loads(json.dumps(dict(facts)))
+        assert all(torch.isfinite(value).all() for value in weights_of(scene.player))
+
+    def test_equal_seeds_give_equal_weights(self, build: Build) -> None:
+        scenes = [self.scene(build), self.scene(build)]
+        facts = [self.make(build).run(scene) for scene in scenes]
+        assert facts[0] == facts[1]
+        assert all(map(torch.equal, *(weights_of(scene.player) for scene in scenes)))
+
+    def test_it_can_be_interrupted(self, build: Build) -> None:
+        def stop() -> None:
+            raise Interrupted("the user wants to stop")
+
+        with pytest.raises(Interrupted):
+            self.make(build).run(self.scene(build, stop))
+
+
+class RecipeSectionSuite:
+    """A recipe section: settings that are described, read strictly, and written as they were."""
+
+    settings: type[Settings]
+    sample: Mapping[str, Any]
+    """What may stand below the key."""
+
+    def test_a_sample_is_accepted_and_survives_as_text(self) -> None:
+        assert issubclass(self.settings, Settings)
+        found = self.settings.model_validate(self.sample)
+        assert self.settings.model_validate(json.loads(json.dumps(found.model_dump(mode="json")))) == found
+        assert not isinstance(found, ChecksRecipe) or not list(found.faults(lambda places: ()))
+
+    def test_an_unknown_key_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="no_such_key"):
+            self.settings.model_validate({**self.sample, "no_such_key": 1})
+
+    def test_every_setting_says_what_it_is(self) -> None:
+        assert not [name for name, field in self.settings.model_fields.items() if not field.description]
+
+
+class CommandSuite:
+    """A command: loads at once, helps, and does what its author says."""
+
+    factory: str
+    """As in the hook: "package.module:name"."""
+    arguments: Sequence[str] = ()
+    """With these it ends well."""
+
+    def run(self, *words: str) -> Any:
+        """The result, with `exit_code` and `output`."""
+        from typer.testing import CliRunner
+
+        from cbrcore.cli import as_typer
+
+        target = Component("command", "suite", "it", self.factory).load_factory()
+        return CliRunner().invoke(as_typer(target), list(words))
+
+    def test_it_helps(self) -> None:
+        assert "Usage" in self.run("--help").output
+
+    def test_it_does_its_work(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        done = self.run(*self.arguments)
+        assert done.exit_code == 0, done.output
+
+    def test_loading_it_imports_nothing_heavy(self) -> None:
+        module = self.factory.partition(":")[0]
+        code = f"import sys, {module}; sys.exit(str({{'torch', 'altair', 'sklearn'}} & set(sys.modules) or ''))"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert not done.stderr.strip(), done.stderr
+
+
+@dataclass
+class SampleRun:
+    """A finished run for tests (`cbrcore.interfaces.ReportedRun`)."""
+
+    path: Path
+    recipe: Mapping[str, Any]
+    results: Mapping[str, Any]
+    metrics: Sequence[Mapping[str, Any]]
+    seed: int
+    agent: str = "Text + CBR"
+    place: str = "sample games"
+
+
+def sample_runs() -> tuple[SampleRun, ...]:
+    """Two finished runs of one recipe, of the seeds 0 and 1."""
+    split = {"mode": "sampled", "steps": {"mean": 7.0, "std": 0.5}, "norm_score": {"mean": 0.9, "std": 0.1}}
+    names = ("episode", "env_steps", "steps", "score", "norm_score", "memory_size")
+    rows = [(number, 10 * number, 10 - number, number / 8, number / 8, number) for number in range(1, 9)]
+    metrics = [{"game": "cup", "ending": "won", **dict(zip(names, row, strict=True))} for row in rows]
+    return tuple(
+        SampleRun(
+            path=Path(f"runs/sample-{seed}"),
+            recipe={"schema": 1, "name": "sample", "seed": seed, "run": {"episodes": 8}},
+            results={"schema": 1, "evaluation": {"in": split, "out": split}, "protocol": {"seed": seed}},
+            metrics=metrics,
+            seed=seed,
+        )
+        for seed in (0, 1)
+    )
+
+
+class ReportSectionSuite(ABC):
+    """A section of the report: tables and figures of whatever runs there are, or nothing."""
+
+    @abstractmethod
+    def make(self, runs: Sequence[ReportedRun]) -> Section | None:
+        """What the factory gives for these runs."""
+
+    @pytest.mark.parametrize("count", [0, 1, 2])
+    def test_its_parts_can_be_shown(self, count: int) -> None:
+        section = self.make(sample_runs()[:count])
+        if section is None:
+            return
+        names = [section.id, *(part.id for part in section.parts)]
+        assert all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name) for name in names), "they name files"
+        assert len(set(names[1:])) == len(section.parts)
+        for part in section.parts:
+            if isinstance(part, Table):
+                assert {len(row) for row in part.rows} <= {len(part.columns)}
+                assert all(isinstance(cell, str) for row in part.rows for cell in row)
+            else:
+                json.dumps(part.chart if isinstance(part.chart, dict) else part.chart.to_dict())
+
+
 class AgentSuite(Suite):
     """`NeuralAgent`: a distribution over the admissible actions and a value, batched."""
 
@@ -315,8 +744,6 @@ class EnvironmentSuite(Suite):
     """Episodes played per test."""
 
     def test_it_has_training_games_with_facts_that_fit_in_json(self, build: Build) -> None:
-        import json
-
         environment: Environment = self.make(build)
         assert "train" in environment.splits()
         for game in environment.games("train")[:3]:

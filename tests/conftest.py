@@ -16,13 +16,27 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+GAMES = os.environ.pop("CBR_GAMES", "") or os.environ.get("CBR_GAMES_OF_TESTS", "")
+"""Hidden from every test that does not ask for the games, so that a machine with them runs the others as one
+without."""
+os.environ["CBR_GAMES_OF_TESTS"] = GAMES  # for the processes that pytest-xdist starts
+
 pytest_plugins = ["plugin_fixtures"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """CBR_GAMES is set for those tests alone that ask for `games_dir`, themselves or through another fixture."""
+    if GAMES and "games_dir" in getattr(item, "fixturenames", ()):
+        os.environ["CBR_GAMES"] = GAMES
+    else:
+        os.environ.pop("CBR_GAMES", None)
 
 
 @pytest.fixture(scope="session")
 def games_dir() -> Path:
     """The published games (CBR_GAMES). Skips without them, or fails where CBR_REQUIRE_GAMES=1."""
-    value = os.environ.get("CBR_GAMES", "")
+    value = GAMES
     if value and Path(value).is_dir():
         return Path(value).resolve()
     reason = "the published games are not here: set CBR_GAMES to the folder that holds twc/ and jericho/"

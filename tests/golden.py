@@ -9,6 +9,7 @@ streams. Hashes hold for one machine and one set of versions: they are compared,
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -64,16 +65,11 @@ def runs(folder: Path) -> Iterator[Path]:
 
 
 def main() -> None:
-    lines = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        out = stack.enter_context(open(sys.argv[1], "w", encoding="utf-8")) if sys.argv[1:] else sys.stdout
         for run in runs(Path(folder)):
-            lines += [f"{run.relative_to(folder)} {name} {value}" for name, value in hashes(run)]
+            out.writelines(f"{run.relative_to(folder)} {name} {value}\n" for name, value in hashes(run))
             sys.stderr.write(f"{run.name}\n")
-    text = "\n".join(lines) + "\n"
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(text, encoding="utf-8")
-    else:
-        sys.stdout.write(text)
 
 
 if __name__ == "__main__":

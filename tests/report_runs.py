@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from cbr_sweep.axes import SweepRun, expand
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import dump_recipe, load_recipe
-from cbrcore.sweep import SweepRun, expand
 
 TABLES = Path(__file__).parents[1] / "recipes" / "tables"
 

@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
+from cbr_a2c.a2c import a2c_loss, n_step_returns
 from cbrcore.interfaces import PolicyOutput
-from cbrcore.training.a2c import a2c_loss, n_step_returns
 
 
 def test_returns_by_hand():

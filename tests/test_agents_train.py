@@ -13,16 +13,15 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from toy_run import SilentReporter
+from toy_run import Experiment, SilentReporter
 
-from cbrcore.assemble import Parts, assemble
 from cbrcore.config import Recipe
-from cbrcore.experiment import Experiment
-from cbrcore.interrupt import StopRequest
+from cbrcore.console import StopRequest
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import dump_recipe, load_recipe
-from cbrcore.records import METRICS_FILE, RECIPE_FILE, RunFolder
-from cbrcore.training.checkpoint import agent_modules
+from cbrcore.runs.assemble import Parts, assemble
+from cbrcore.runs.checkpoint import agent_modules
+from cbrcore.runs.folder import METRICS_FILE, RECIPE_FILE, RunFolder
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 AGENTS = ("text", "tpc", "kga2c", "bike")

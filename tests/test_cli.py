@@ -253,13 +253,15 @@ def test_check_prints_the_resolved_parts(cbr: Cbr, lab: Path):
         ["text_encoder", "lab/tiny"],
         ["context_encoder", "lab/graph"],
         ["quantizer", "lab/codes"],
+        ["memory", 'cbr_memory/case_memory  {"threshold": 0.6}'],
         ["retain_policy", "lab/all"],
         ["agent", "lab/guesser"],
-        ["memory", '{"threshold": 0.6}'],
+        ["learner", "cbr_a2c/a2c"],
         ["training", "defaults"],
+        ["training.pretrain", "cbr_pretrain/contrastive"],
         ["evaluation", "defaults"],
         ["run", '{"episodes": 10}'],
-        ["sweep", "seed       [0, 1]"],
+        ["sweep", "seed         [0, 1]"],
         ["runs", "2"],
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cbrcore.training.contrastive import contrastive_loss
+from cbr_a2c.contrastive import contrastive_loss
 
 
 @pytest.mark.parametrize(

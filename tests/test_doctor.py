@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cbr_doctor.examine import Check, Examination, examine, package_check, parse_requirement, size
 from cbrcore import doctor, selftest
-from cbrcore.doctor import Check, Examination, examine, package_check, parse_requirement, size
 from cbrcore.errors import RunFailed
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import read_recipe_text

@@ -14,14 +14,13 @@ from pathlib import Path
 import pytest
 import yaml
 from run_folders import rows, same_run
-from toy_run import SilentReporter
+from toy_run import Experiment, SilentReporter
 
-from cbrcore.assemble import assemble
-from cbrcore.experiment import Experiment
-from cbrcore.interrupt import StopRequest
+from cbrcore.console import StopRequest
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import dump_recipe, load_recipe
-from cbrcore.records import RECIPE_FILE, RunFolder
+from cbrcore.runs.assemble import assemble
+from cbrcore.runs.folder import RECIPE_FILE, RunFolder
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 SMOKE = RECIPES / "smoke" / "text_cbr_jericho.yaml"
@@ -88,7 +87,7 @@ def test_an_engine_that_is_killed_in_the_middle_of_an_episode_costs_that_episode
     tmp_path, cache_dir, monkeypatch, caplog
 ):
     """The process is killed from outside, as the system does when memory runs out."""
-    from cbrcore.training.trainer import LearningActor
+    from cbrcore.runs.trainer import LearningActor
 
     monkeypatch.setenv("CBR_CACHE", str(cache_dir))
     registry = load_plugins().registry

@@ -13,20 +13,19 @@ from torch import nn
 
 from cbr_joint.agent import JointAgent
 from cbr_joint.config import JointConfig
+from cbr_joint.learner import JointLearner
+from cbr_memory.memory import CaseMemory
 from cbr_text.agent import TextAgent
 from cbr_text.config import TextConfig
-from cbrcore.assemble import Parts
 from cbrcore.config import Part, TrainingConfig
+from cbrcore.cycle.reasoner import CaseBasedReasoner
+from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import Interrupted
-from cbrcore.interfaces import AgentInput, Build, PolicyOutput
-from cbrcore.memory import CaseMemory
-from cbrcore.reasoner import CaseBasedReasoner
-from cbrcore.records import METRICS_FILE
-from cbrcore.retriever import Retriever
+from cbrcore.interfaces import AgentInput, Build, PolicyOutput, Stopwatch
 from cbrcore.rng import Streams
+from cbrcore.runs.assemble import Parts
+from cbrcore.runs.folder import METRICS_FILE
 from cbrcore.testing import WordHashEncoder
-from cbrcore.timing import Stopwatch
-from cbrcore.training.learner import Learner
 from cbrcore.types import Ending, StateGraph, StepResult, Transition
 
 TABLE = {"book": [1.0, 0.0, 0.2], "novel": [0.9, 0.3, 0.0], "plate": [0.0, 1.0, 0.1], "shelf": [0.0, 0.1, 0.3]}
@@ -39,8 +38,6 @@ OFFERED = observation(LOOK, NOVEL_SHELF, TAKE_NOVEL, TAKE_PLATE)
 class WeighingAgent(nn.Module):
     """A joint agent to be followed by hand: an action's logit is strength × the relevance of its candidate."""
 
-    joint = True
-
     def __init__(self, *, strength: float = 2.0) -> None:
         super().__init__()
         self.strength = nn.Parameter(torch.tensor(strength))
@@ -48,6 +45,9 @@ class WeighingAgent(nn.Module):
 
     def initial_state(self) -> None:
         return None
+
+    def revise(self, candidates, drawn):
+        return next((candidate for candidate in candidates if candidate.action == drawn), None)
 
     def policy(self, inputs):
         return [PolicyOutput(self._logits(item), self.value * 1.0) for item in inputs]
@@ -65,7 +65,7 @@ class WeighingAgent(nn.Module):
 
 def reasoner(agent=None) -> CaseBasedReasoner:
     """Its memory holds "put book on shelf" and "take book"."""
-    retriever = Retriever(TableEncoder(TABLE), CosineQuantizer(), CaseMemory(DenseIndex()), threshold=0.7)
+    retriever = Retriever(TableEncoder(TABLE), CosineQuantizer(), CaseMemory(DenseIndex(), threshold=0.7))
     made = CaseBasedReasoner(agent or WeighingAgent(), retriever, toy_run.LastOne())
     for action in (BOOK_SHELF, act("take {}", "book")):
         key = retriever.keys(StateGraph.of([]), [action.seeds])[0]
@@ -93,10 +93,15 @@ def test_a_joint_agent_chooses_itself_and_the_candidate_that_it_took_is_noted():
     assert found["take novel"].chosen.match.case.text == "take book"
 
 
-def test_the_same_agent_without_the_attribute_reuses_by_rule():
-    agent = WeighingAgent()
-    agent.joint = False
-    assert {(d.action.text, d.source) for d, _ in decisions(reasoner(agent))} == {("put novel on shelf", "reuse")}
+class ObedientAgent(WeighingAgent):
+    """The same without the ability to revise."""
+
+    revise = None
+
+
+def test_the_same_agent_without_the_ability_reuses_by_rule():
+    found = decisions(reasoner(ObedientAgent()))
+    assert {(d.action.text, d.source) for d, _ in found} == {("put novel on shelf", "reuse")}
 
 
 def test_a_trace_holds_the_key_of_each_candidate():
@@ -116,8 +121,10 @@ CONFIG = TrainingConfig(
 )
 
 
-def learner(made: CaseBasedReasoner, config: TrainingConfig = CONFIG) -> Learner:
-    return Learner([made], config, Streams(3), Stopwatch())
+def learner(made: CaseBasedReasoner, config: TrainingConfig = CONFIG) -> JointLearner:
+    made_learner = JointLearner()
+    made_learner.begin([made], config, Streams(3), Stopwatch())
+    return made_learner
 
 
 def steps(made: CaseBasedReasoner) -> list[Transition]:
@@ -130,7 +137,7 @@ def steps(made: CaseBasedReasoner) -> list[Transition]:
     ]
 
 
-def learn(made: CaseBasedReasoner, transitions: list[Transition], config: TrainingConfig = CONFIG) -> Learner:
+def learn(made: CaseBasedReasoner, transitions: list[Transition], config: TrainingConfig = CONFIG) -> JointLearner:
     trained = learner(made, config)
     for transition in transitions:
         trained.took_step(0, transition)
@@ -215,8 +222,7 @@ def test_an_empty_memory_trains_the_agent_alone():
 
 def test_there_is_one_optimiser():
     trained = learner(reasoner())
-    assert [group["lr"] for group in trained.agent_optimizer.adam.param_groups] == [0.05, 0.02]
-    assert not trained.retriever_optimizer.active
+    assert [group["lr"] for group in trained.optimizer.adam.param_groups] == [0.05, 0.02]
 
 
 # -- whole runs ------------------------------------------------------------------------------------------------
@@ -239,6 +245,7 @@ def joint_parts(*arguments, **settings) -> Parts:
 @pytest.fixture
 def _joint(monkeypatch):
     monkeypatch.setattr(toy_run, "parts", joint_parts)
+    monkeypatch.setattr(toy_run, "A2cLearner", JointLearner)
 
 
 @pytest.mark.usefixtures("_joint")

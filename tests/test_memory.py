@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from parts import DenseIndex, act
 
-from cbrcore.casefiles import read_cases
+from cbr_memory.memory import CaseMemory
+from cbrcore.cycle.casefiles import read_cases
 from cbrcore.errors import RunFolderError
-from cbrcore.memory import CaseMemory
 from cbrcore.types import Provenance, StateGraph
 
 HERE = Provenance("game", seed=1, episode=2, step=3, reward=1.0)

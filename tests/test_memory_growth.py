@@ -8,9 +8,9 @@ import pytest
 from run_folders import rows
 from test_agents_train import train
 
+from cbr_sweep.axes import expand
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
-from cbrcore.sweep import expand
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "tables" / "memory_growth.yaml"
 PASSES = 5

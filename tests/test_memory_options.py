@@ -12,11 +12,11 @@ from test_memory import HERE, UNREWARDED
 from test_reasoner import BOOK_SHELF, LOOK, NOVEL_RACK, NOVEL_SHELF, TABLE, outcome, rng
 from toy_run import run
 
-from cbrcore.casefiles import read_cases
+from cbr_memory.memory import CaseMemory
+from cbrcore.cycle.casefiles import read_cases
+from cbrcore.cycle.reasoner import CaseBasedReasoner
+from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import RunFailed, RunFolderError
-from cbrcore.memory import CaseMemory
-from cbrcore.reasoner import CaseBasedReasoner
-from cbrcore.retriever import Retriever
 from cbrcore.types import StateGraph
 
 SOMEWHERE = StateGraph.of([], ["room"])
@@ -28,13 +28,9 @@ class RewardedOnly:
 
 
 def reasoner(**settings) -> CaseBasedReasoner:
-    retriever = Retriever(
-        TableEncoder(TABLE),
-        CosineQuantizer(),
-        CaseMemory(DenseIndex()),
-        threshold=0.7,
-        **({"failures": CaseMemory(DenseIndex())} | settings),
-    )
+    failures = settings.pop("failures", CaseMemory(DenseIndex()))
+    memory = CaseMemory(DenseIndex(), threshold=0.7, failures=failures)
+    retriever = Retriever(TableEncoder(TABLE), CosineQuantizer(), memory, **settings)
     return CaseBasedReasoner(ScriptedAgent("look"), retriever, RewardedOnly())
 
 
@@ -71,7 +67,7 @@ def test_failures_elsewhere_do_not_count_when_the_rewarded_case_is_nearer():
     further away (0.9 / (1 * sqrt(0.9^2 + 0.1^2 + 1)) = 0.667)."""
     r = reasoner()
     remember(r.retriever.memory, r, BOOK_SHELF)
-    remember(r.retriever.failures, r, NOVEL_RACK, UNREWARDED)
+    remember(r.retriever.memory.failures, r, NOVEL_RACK, UNREWARDED)
     decision, _ = r.decide(observation(LOOK, BOOK_SHELF), rng())
     assert decision.source == "reuse"
     assert decision.chosen.match.against == pytest.approx(0.9 / np.sqrt(0.9**2 + 0.1**2 + 1))
@@ -80,27 +76,27 @@ def test_failures_elsewhere_do_not_count_when_the_rewarded_case_is_nearer():
 def test_a_failure_with_another_template_is_no_evidence():
     r = reasoner()
     remember(r.retriever.memory, r, BOOK_SHELF)
-    remember(r.retriever.failures, r, act("insert {} into {}", "book", "shelf"), UNREWARDED)
+    remember(r.retriever.memory.failures, r, act("insert {} into {}", "book", "shelf"), UNREWARDED)
     assert play(r, 1.0, BOOK_SHELF) == "reuse"
 
 
 def test_a_reward_takes_the_negative_evidence_away():
     r = reasoner()
-    remember(r.retriever.failures, r, NOVEL_SHELF, UNREWARDED)
+    remember(r.retriever.memory.failures, r, NOVEL_SHELF, UNREWARDED)
     agent = CaseBasedReasoner(ScriptedAgent(NOVEL_SHELF.text), r.retriever, RewardedOnly())
     assert play(agent, 1.0, NOVEL_SHELF) == "agent"
-    assert len(r.retriever.failures) == 0
+    assert len(r.retriever.memory.failures) == 0
     assert play(agent, 1.0, NOVEL_SHELF) == "reuse"
 
 
 def test_only_reuses_that_failed_are_kept_and_only_while_training():
     r = reasoner()
     assert play(r, 0.0, NOVEL_SHELF) == "agent"  # the agent's own attempts are no evidence
-    assert len(r.retriever.failures) == 0
+    assert len(r.retriever.memory.failures) == 0
     remember(r.retriever.memory, r, BOOK_SHELF)
     decision, trace = r.decide(observation(LOOK, NOVEL_SHELF), rng())
     r.observe(decision, trace, outcome(0.0))  # an evaluation never calls retain
-    assert (decision.source, len(r.retriever.failures)) == ("reuse", 0)
+    assert (decision.source, len(r.retriever.memory.failures)) == ("reuse", 0)
 
 
 # -- keys that follow the encoder ------------------------------------------------------------------------------

@@ -11,14 +11,14 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 from toy import ToyEnvironment
 
-from cbrcore.assemble import assemble
+from cbrcore.commands import recipe_text
 from cbrcore.config import ComponentConfig, NestedPart, NoSettings, Part, Recipe, Settings, nested_parts
 from cbrcore.errors import CbrError, RecipeError
-from cbrcore.explain import describe
 from cbrcore.interfaces import Build
-from cbrcore.listing import recipe_text
 from cbrcore.recipe import dump_recipe, read_recipe_text
+from cbrcore.recipe.words import describe
 from cbrcore.registry import Registrar, Registry
+from cbrcore.runs.assemble import assemble
 from cbrcore.testing import WordHashEncoder
 
 
@@ -53,8 +53,6 @@ class OuterConfig(ComponentConfig):
 class Inner(torch.nn.Linear):
     """Weights that tell from which random stream they come."""
 
-    joint = False
-
     def __init__(self, config: ComponentConfig, build: Build) -> None:
         super().__init__(3, 2)
         self.config, self.build = config, build
@@ -71,7 +69,13 @@ class Outer(torch.nn.Module):
 
 
 class JointOuter(Outer):
-    joint = True
+    """It has the abilities of a `RevisingAgent`."""
+
+    def policy(self, inputs: list) -> list:
+        return []
+
+    def revise(self, candidates: list, drawn: object) -> None:
+        return None
 
 
 def environment(config: ComponentConfig, build: Build) -> ToyEnvironment:
@@ -85,6 +89,7 @@ def text_encoder(config: ComponentConfig, build: Build) -> WordHashEncoder:
 OFFERED = {
     "environment": {"lab/games": ("environment", NoSettings)},
     "text_encoder": {"cbr_text_encoders/transformer": ("text_encoder", NoSettings)},
+    "learner": {"cbr_a2c/a2c": ("learner", NoSettings)},
     "retain_policy": {"lab/keep": ("Nothing", OtherConfig)},
     "agent": {
         "lab/inner": ("Inner", InnerConfig),
@@ -107,6 +112,9 @@ def registry() -> Registry:
             path = f"{config.__module__}:{config.__name__}"
             registrar.add(name, factory=f"{__name__}:{factory}", config=path)
             made.extend(registrar.components)
+    registrar = Registrar("recipe_section", "cbr_sweep")
+    registrar.add("sweep", factory="cbr_sweep.section:SweepSection")
+    made.extend(registrar.components)
     return made
 
 
@@ -205,7 +213,7 @@ def test_an_agent_can_be_put_around_another_one(registry: Registry):
 
 def test_nested_settings_can_be_swept(registry: Registry):
     recipe = read(RECIPE + "sweep: {agent.agent.hidden: [4, 5]}\n", registry)
-    assert recipe.sweep == {"agent.agent.hidden": [4, 5]}
+    assert recipe.sections["sweep"].root == {"agent.agent.hidden": [4, 5]}
     assert problems(RECIPE + "sweep:\n  agent.agent.hidden: [4, 0]\n", registry) == [
         "r.yaml:12: sweep.agent.agent.hidden[1]: must be at least 1, got 0"
     ]

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from plugin_fixtures import Site, run_cbr
 
+from cbr_new_plugin.writing import LONGEST_NAME, TEMPLATES, NewPlugin, name_fault, write_plugin
 from cbrcore.errors import CbrError
 from cbrcore.interfaces import Build
-from cbrcore.newplugin import LONGEST_NAME, TEMPLATES, NewPlugin, name_fault, write_plugin
 from cbrcore.plugins import load_plugins
 from cbrcore.registry import HOOK_OF_KIND, KINDS
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from cbr_a2c.optimizer import MOST_SKIPS_IN_A_ROW, GuardedAdam
 from cbrcore.errors import RunFailed
-from cbrcore.training.optimizer import MOST_SKIPS_IN_A_ROW, GuardedAdam
 
 
 class NanGradient(torch.autograd.Function):

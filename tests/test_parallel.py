@@ -10,12 +10,12 @@ from run_folders import rows
 from toy import ToyEnvironment
 from toy_run import parts, run, weights
 
+from cbrcore.cycle.evaluation import UniformActor
+from cbrcore.cycle.reasoner import decide_together
+from cbrcore.cycle.runner import Seat, play_episode, play_together
 from cbrcore.errors import Interrupted, RunFailed
-from cbrcore.evaluation import UniformActor
 from cbrcore.interfaces import ConcurrentEnvironment
-from cbrcore.reasoner import decide_together
-from cbrcore.records import METRICS_FILE
-from cbrcore.runner import Seat, play_episode, play_together
+from cbrcore.runs.folder import METRICS_FILE
 from cbrcore.types import Action, StepResult, Transition
 
 
@@ -149,12 +149,12 @@ def test_cases_know_the_episode_they_come_from(tmp_path):
 
 
 def test_an_update_takes_the_steps_of_all_games(tmp_path, monkeypatch):
-    from cbrcore.training.learner import Learner
+    from cbr_a2c.learner import A2cLearner
 
     taken: list[int] = []
-    update = Learner._update_agent
+    update = A2cLearner._update_agent
     monkeypatch.setattr(
-        Learner,
+        A2cLearner,
         "_update_agent",
         lambda self, steps, returns: (taken.append(len(steps)), update(self, steps, returns)),
     )
@@ -165,18 +165,22 @@ def test_an_update_takes_the_steps_of_all_games(tmp_path, monkeypatch):
 
 def test_each_games_returns_are_its_own():
     """Two windows of different length: discounting never runs from one game into the other."""
+    from cbr_a2c.windows import Windows
     from cbrcore.config import TrainingConfig
-    from cbrcore.training.learner import Learner
     from cbrcore.types import Decision, Ending
 
     built = parts()
     player = built.reasoner
-    learner = Learner([player, player.companion()], TrainingConfig(gamma=0.5), built.streams, built.clock)
+    windows = Windows([player, player.companion()], TrainingConfig(gamma=0.5))
     seen, look = observation(act("look")), act("look")
 
     def step(reward: float, ending: Ending | None = None) -> Transition:
         return Transition(seen, Decision(look, "agent"), StepResult(seen, reward, ending))
 
     first, second = [step(0), step(4, Ending.LOST)], [step(1, Ending.WON)]
-    assert learner._returns(player, first) == [2, 4]
-    assert learner._returns(player, second) == [1]
+    for seat, taken in enumerate([first, second]):
+        for one in taken:
+            windows.add(seat, one)
+    assert windows.due
+    assert windows.take(valued=True) == ([*first, *second], [2, 4, 1])
+    assert not windows.due

@@ -11,12 +11,14 @@ import torch
 from test_trainer import item
 from toy_run import parts, recipe, run
 
-from cbrcore.config import PretrainConfig, TrainingConfig
+from cbr_a2c.learner import A2cLearner
+from cbr_pretrain.config import PretrainConfig
+from cbr_pretrain.experience import collect_experience, collect_while_learning
+from cbr_pretrain.pairs import PairSampler, measure_similarities, pretrain_retriever
+from cbr_pretrain.retriever_file import load_retriever, save_retriever
+from cbrcore.config import Part, TrainingConfig
+from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.errors import RunFolderError
-from cbrcore.reasoner import CaseBasedReasoner
-from cbrcore.training.collect import collect_experience, collect_while_learning
-from cbrcore.training.pretrain import PairSampler, measure_similarities, pretrain_retriever
-from cbrcore.training.retriever_file import load_retriever, save_retriever
 
 SMOKE = Path(__file__).parents[1] / "recipes" / "smoke" / "text_cbr_generated.yaml"
 
@@ -67,6 +69,7 @@ def test_a_baseline_learns_while_it_collects():
             built.reasoner.retriever.encoder,
             plain,
             TrainingConfig(agent_learning_rate=0.01),
+            A2cLearner(),
             passes=3,
             streams=built.streams,
         )
@@ -108,7 +111,7 @@ def test_a_retriever_that_cannot_be_used_is_named(tmp_path, damage):
     elif damage == "cut":
         path.write_bytes(path.read_bytes()[:30])
     else:
-        retriever.memory.identity = "another encoder"
+        retriever.identity = "another encoder"
     with pytest.raises(
         RunFolderError, match="other settings" if damage == "other" else "not a pretrained retriever"
     ):
@@ -120,7 +123,8 @@ def test_a_run_takes_the_pretrained_retriever_and_collects_nothing(tmp_path, mon
     with torch.no_grad():
         retriever.encoder.rows += 1
     save_retriever(retriever, tmp_path)
-    training = {"pretrain": {"retriever": str(tmp_path)}, "retriever_learning_rate": 0.0}
+    given = Part(use="test/pretrain", settings=PretrainConfig(retriever=str(tmp_path)))
+    training = {"pretrain": given, "retriever_learning_rate": 0.0}
     monkeypatch.setattr("toy_run.TrainingConfig", lambda **settings: TrainingConfig(**(settings | training)))
     experiment = run(tmp_path / "run")
     results = json.loads((tmp_path / "run" / "results.json").read_text())
@@ -171,4 +175,4 @@ def test_the_toy_recipe_pretrains_by_default(tmp_path):
     found = json.loads((tmp_path / "run" / "results.json").read_text())["training"]["pretraining"]
     assert found["items"] > found["rewarded"] > 0
     assert {"before", "after"} <= set(found)
-    assert recipe().training.pretrain.retriever is None
+    assert recipe().training.pretrain.settings.retriever is None

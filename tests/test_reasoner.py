@@ -8,10 +8,10 @@ import torch
 from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act, observation
 from test_memory import HERE, UNREWARDED
 
+from cbr_memory.memory import CaseMemory
+from cbrcore.cycle.reasoner import CaseBasedReasoner
+from cbrcore.cycle.retriever import Retriever
 from cbrcore.interfaces import RetainItem
-from cbrcore.memory import CaseMemory
-from cbrcore.reasoner import CaseBasedReasoner
-from cbrcore.retriever import Retriever
 from cbrcore.types import Action, Ending, Provenance, StateGraph, StepResult
 
 TABLE = {
@@ -42,7 +42,7 @@ class Recorder:
 
 
 def reasoner(*preferred: str, threshold: float = 0.7, policy: object = None, **settings) -> CaseBasedReasoner:
-    retriever = Retriever(TableEncoder(TABLE), CosineQuantizer(), CaseMemory(DenseIndex()), threshold=threshold)
+    retriever = Retriever(TableEncoder(TABLE), CosineQuantizer(), CaseMemory(DenseIndex(), threshold=threshold))
     return CaseBasedReasoner(ScriptedAgent(*preferred), retriever, policy or LastTwo(), **settings)
 
 

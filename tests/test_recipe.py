@@ -14,11 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import Field, model_validator
 
-from cbrcore.checker import TOP
-from cbrcore.config import ComponentConfig, MemoryConfig, Recipe, Settings
+from cbr_memory.config import CaseMemoryConfig
+from cbr_pretrain.config import PretrainConfig
+from cbr_sweep.section import SweepSection
+from cbrcore.config import ComponentConfig, NoSettings, Part, Recipe, Settings
 from cbrcore.errors import CbrError, RecipeError
 from cbrcore.recipe import MAX_BYTES, dump_recipe, load_recipe, read_recipe_text
-from cbrcore.registry import Registrar, Registry
+from cbrcore.registry import CORE_KEYS, Registrar, Registry
 
 # Sample components: every kind of setting that a real one may have
 
@@ -80,6 +82,10 @@ OFFERED = {
     "quantizer": {"lab/codes": KConfig},
     "retain_policy": {"cbr_retain/last_k": KConfig, "lab/all": KConfig},
     "agent": {"lab/learner": LearnerConfig, "lab/guesser": GuesserConfig, "lab/odd": NotSettings},
+    "memory": {"cbr_memory/case_memory": CaseMemoryConfig, "lab/odd": KConfig},
+    "learner": {"cbr_a2c/a2c": NoSettings, "lab/slow": KConfig},
+    "pretraining": {"cbr_pretrain/contrastive": PretrainConfig, "lab/copy": KConfig},
+    "recorder": {"lab/log": KConfig},
 }
 
 
@@ -90,9 +96,16 @@ def registry() -> Registry:
         for qualified, config in offered.items():
             plugin, name = qualified.split("/")
             registrar = Registrar(kind, plugin)
-            registrar.add(name, factory="nowhere:Nothing", config=f"{__name__}:{config.__name__}")
+            registrar.add(name, factory="nowhere:Nothing", config=f"{config.__module__}:{config.__name__}")
             made.extend(registrar.components)
+    made.extend(section("cbr_sweep", "sweep", SweepSection).components)
     return made
+
+
+def section(plugin: str, name: str, model: type) -> Registrar:
+    registrar = Registrar("recipe_section", plugin)
+    registrar.add(name, factory=f"{model.__module__}:{model.__name__}")
+    return registrar
 
 
 PLAIN = """\
@@ -140,13 +153,14 @@ def test_a_baseline_recipe(registry: Registry):
     assert recipe.text_encoder.use == "cbr_text_encoders/transformer"
     assert (recipe.run.episodes, recipe.run.env_steps) == (100, None)
     assert not recipe.uses_cases
-    assert recipe.context_encoder is recipe.quantizer is recipe.retain_policy is recipe.sweep is None
+    assert recipe.context_encoder is recipe.quantizer is recipe.retain_policy is recipe.memory is None
+    assert recipe.sections == {}
 
 
 def test_a_memory_makes_it_a_case_based_recipe(registry: Registry):
     recipe = read(CASES, registry)
     assert recipe.uses_cases
-    assert recipe.memory == MemoryConfig()
+    assert recipe.memory == Part(use="cbr_memory/case_memory", settings=CaseMemoryConfig())
     assert recipe.retain_policy is not None
     assert recipe.retain_policy.use == "cbr_retain/last_k"
     assert recipe.run.env_steps == 100_000
@@ -476,7 +490,7 @@ def test_overrides_follow_the_same_rules_as_the_file(registry: Registry):
     assert recipe.training.gamma == 0.5
     assert recipe.agent.settings == LearnerConfig(rate=1e-4, schedule=Schedule(start=2), label="1e5")
     assert recipe.environment.settings.games == ("no", "on")
-    assert recipe.memory == MemoryConfig(threshold=0.6)
+    assert recipe.memory.settings == CaseMemoryConfig(threshold=0.6)
     assert (recipe.seed, recipe.run.episodes, recipe.run.env_steps, recipe.evaluation.passes) == (7, 3, None, 10)
 
 
@@ -489,7 +503,7 @@ def test_overrides_may_make_sections(registry: Registry):
         "quantizer.k=2",
         "context_encoder.use=graph",
     )
-    assert recipe.memory == MemoryConfig(threshold=0.6)
+    assert recipe.memory.settings == CaseMemoryConfig(threshold=0.6)
     assert recipe.quantizer is not None
     assert recipe.quantizer.settings.k == 2
 
@@ -550,7 +564,7 @@ def test_wrong_overrides_are_gathered_too(registry: Registry):
 
 def test_a_sweep_is_kept_as_it_stands(registry: Registry):
     axes = "{training.gamma: [0.9, 1e-1], agent.use: [learner, guesser], seed: [0, 1], memory: [null]}"
-    assert read(f"{PLAIN}sweep: {axes}", registry).sweep == {
+    assert read(f"{PLAIN}sweep: {axes}", registry).sections["sweep"].root == {
         "training.gamma": [0.9, 0.1], "agent.use": ["learner", "guesser"], "seed": [0, 1], "memory": [None],
     }  # fmt: skip
 
@@ -632,7 +646,9 @@ SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats() | LABELS | st.sampled_from(["lab/learner", "codes"])
 )
 KEYS = (
-    st.sampled_from([*TOP, "use", "hidden", "gamma", "pretrain", "episodes", "agent.hidden", "memory.threshold"])
+    st.sampled_from(
+        [*CORE_KEYS, "use", "hidden", "gamma", "pretrain", "episodes", "agent.hidden", "memory.threshold"]
+    )
     | LABELS
 )
 SECTIONS = st.recursive(

@@ -37,10 +37,11 @@ def test_recipe_starts_with_what_it_is_and_uses_qualified_names(path, registry):
     text = path.read_text()
     assert text.startswith("# ")
     recipe = load_recipe(path, registry=registry)
-    parts = [value for _, value in recipe if isinstance(value, Part)]
-    for part in parts:
+    parts = {key: value for key, value in recipe if isinstance(value, Part)}
+    for part in parts.values():
         assert "/" in part.use
-    assert all(f"use: {part.use}" in text for part in parts if part is not recipe.text_encoder)
+    by_default = ("text_encoder", "memory", "learner")
+    assert all(f"use: {part.use}" in text for key, part in parts.items() if key not in by_default)
 
 
 def test_smoke_recipes_are_small(registry):

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from cbrcore.errors import CbrError, RunFolderError
-from cbrcore.records import Recorders
+from cbrcore.runs.folder import Recorders
 
 
 class Notes:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
+import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from cbrcore.errors import RunFolderError
-from cbrcore.records import MetricsLog, RunFolder, read_json
+from cbrcore.runs.folder import LOCK_FILE, USER_FILE, MetricsLog, RunFolder, holds_nothing, read_json, user_of
 
 
 @pytest.fixture
@@ -44,6 +51,163 @@ def test_a_folder_in_use_is_refused_with_the_process(tmp_path):
             take()
     folder.close()
     RunFolder.resume(folder.path).close()
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from cbrcore.runs.folder import RunFolder
+folder = RunFolder.resume(Path(sys.argv[1]))
+print("mine", flush=True)
+sys.stdin.readline()
+folder.close()
+"""
+
+
+@contextmanager
+def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that works in the run folder."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == "mine\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_another_process_is_named_until_it_is_done(finished):
+    assert user_of(finished) is None
+    with holder(finished) as process:
+        assert user_of(finished) == f"process {process.pid}"
+        with pytest.raises(RunFolderError, match=f"in use by process {process.pid}"):
+            RunFolder.resume(finished)
+        process.communicate("done\n")
+        assert user_of(finished) is None
+        assert not [path for path in finished.iterdir() if path.name.startswith(LOCK_FILE)]
+        RunFolder.resume(finished).close()
+
+
+def test_a_killed_process_holds_nothing_from_that_moment_on(finished):
+    with holder(finished) as process:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert (finished / USER_FILE).exists()
+        assert user_of(finished) is None
+        folder = RunFolder.resume(finished)
+    assert user_of(finished) == f"process {os.getpid()}"
+    folder.close()
+    assert user_of(finished) is None
+
+
+@pytest.mark.parametrize("text", [None, "", "12", "1 2 3", b"\xff\xfe"])
+def test_a_folder_is_in_use_though_nobody_can_read_by_whom(finished, text):
+    folder = RunFolder.resume(finished)
+    (finished / USER_FILE).unlink()
+    if text is not None:
+        (finished / USER_FILE).write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert user_of(finished) == "another process"
+    with pytest.raises(RunFolderError, match="in use by another process"):
+        RunFolder.resume(finished)
+    folder.close()
+
+
+def test_a_process_on_another_machine_is_named_with_it(finished, monkeypatch):
+    with monkeypatch.context() as there:
+        there.setattr(socket, "gethostname", lambda: "node7")
+        folder = RunFolder.resume(finished)
+    assert user_of(finished) == f"process {os.getpid()} on node7"
+    folder.close()
+
+
+def test_the_lock_is_looked_at_and_not_taken(finished):
+    def look(_: int) -> object:
+        return user_of(finished)
+
+    (finished / LOCK_FILE).touch()  # as a killed process leaves it
+    with ThreadPoolExecutor(4) as pool:
+        looks = pool.map(look, range(2000))
+        for _ in range(20):
+            RunFolder.resume(finished).close()
+        assert set(looks) <= {None, f"process {os.getpid()}", "another process"}
+    assert user_of(finished) is None
+    assert not (finished / LOCK_FILE).exists()
+
+
+RACE = """
+import sys
+from pathlib import Path
+from cbrcore.errors import RunFolderError
+from cbrcore.runs.folder import RunFolder
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    folder = RunFolder.create("r", Path(sys.argv[1]), overwrite=sys.argv[2] == "overwrite")
+except RunFolderError as error:
+    sys.exit(str(error))
+folder.write_text("recipe.yaml", "name: r\\n")
+sys.stdin.readline()
+folder.close()
+"""
+
+
+@pytest.mark.parametrize("found", ["nothing", "a stale lock", "overwrite"])
+def test_of_processes_that_begin_at_the_same_moment_one_wins(tmp_path, found):
+    path = tmp_path / "run"
+    if found == "a stale lock":
+        path.mkdir()
+        (path / LOCK_FILE).touch()
+    if found == "overwrite":
+        path.mkdir()
+        (path / "recipe.yaml").write_text("name: r\n")
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", RACE, path, found],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    for racer in racers:
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        racer.stdin.write("\n")
+        racer.stdin.flush()
+    while len(still := [racer for racer in racers if racer.poll() is None]) > 1:
+        time.sleep(0.02)
+    (winner,) = still
+    assert winner.communicate("done\n")[1] == ""
+    assert winner.returncode == 0
+    refused = [racer.communicate()[1] for racer in racers if racer is not winner]
+    assert all(f"in use by process {winner.pid}" in text for text in refused)
+
+
+def test_a_run_that_died_before_its_recipe_leaves_a_folder_that_is_free(tmp_path):
+    folder = RunFolder.create("r", tmp_path / "run")
+    assert holds_nothing(folder.path)
+    shutil.copytree(folder.path, tmp_path / "left")  # as after a kill
+    folder.close()
+    RunFolder.create("r", tmp_path / "left").close()
+
+
+def test_replacing_a_run_leaves_nothing_of_it(finished):
+    (finished / "checkpoints" / "000001").mkdir(parents=True)
+    folder = RunFolder.create("r", finished, overwrite=True)
+    assert sorted(path.name for path in finished.iterdir()) == [LOCK_FILE, USER_FILE, "run.log"]
+    folder.close()
+
+
+def test_a_folder_that_cannot_be_locked_is_said_to_be_one(finished, monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("cbrcore.runs.folder.FileLock.acquire", refuse)
+    with pytest.raises(RunFolderError, match=r"cannot be locked.*Permission denied"):
+        RunFolder.resume(finished)
 
 
 def test_the_lock_of_a_dead_process_does_not_block(finished):
@@ -87,7 +251,13 @@ def test_json_is_strict_and_written_whole(tmp_path):
     with pytest.raises(ValueError):
         folder.write_json("a.json", {"x": float("nan")})
     assert read_json(folder.path / "a.json") == {"x": 1}
-    assert sorted(p.name for p in folder.path.iterdir()) == [".lock", "a.json", "recipe.yaml", "run.log"]
+    assert sorted(p.name for p in folder.path.iterdir()) == [
+        ".lock",
+        ".lock.user",
+        "a.json",
+        "recipe.yaml",
+        "run.log",
+    ]
     folder.close()
     (folder.path / "a.json").write_text("{")
     with pytest.raises(RunFolderError, match=r"a\.json"):

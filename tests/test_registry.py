@@ -174,8 +174,8 @@ HEAVY = ("torch", "transformers", "textworld", "jericho", "spacy")
 def test_the_settings_of_every_installed_component_load_without_heavy_imports():
     code = (
         "import sys\n"
-        "from cbrcore.checker import settings_class\n"
-        "from cbrcore.explain import describe\n"
+        "from cbrcore.recipe.model import settings_class\n"
+        "from cbrcore.recipe.words import describe\n"
         "from cbrcore.plugins import load_plugins\n"
         "for component in load_plugins(strict=True).registry:\n"
         "    settings = describe(settings_class(component))\n"
@@ -190,6 +190,6 @@ def test_the_settings_of_every_installed_component_load_without_heavy_imports():
 
 
 def test_kinds_are_the_parts_of_a_recipe_and_launchers():
-    from cbrcore.checker import PARTS
+    from cbrcore.recipe.model import PARTS
 
     assert {*PARTS, "launcher"} < set(KINDS)

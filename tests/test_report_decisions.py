@@ -14,14 +14,17 @@ import numpy as np
 import pytest
 import torch
 import toy_run
-from parts import TableEncoder
-from report_runs import LEVELS, TABLES, played, plugins, recipe_text, results, trained_run, twc_sweep, write_run
-
 from cbrcore.explanations import explain
-from cbrcore.interfaces import AgentInput
 from cbrcore.memory import CaseMemory
 from cbrcore.play import Similarities, Start, Step, similarities_at, watch
 from cbrcore.reasoner import Trace
+from cbrcore.retriever import Retriever
+from cbrcore.trained import Trained, newest_checkpoint, trained
+from cbrcore.training.checkpoint import Progress, rewrite_memories
+from parts import TableEncoder
+from report_runs import LEVELS, TABLES, played, plugins, recipe_text, results, trained_run, twc_sweep, write_run
+
+from cbrcore.interfaces import AgentInput
 from cbrcore.report import decisions
 from cbrcore.report.belong import read_paper
 from cbrcore.report.collect import collect
@@ -45,9 +48,6 @@ from cbrcore.report.naming import name_groups
 from cbrcore.report.page import figure_html
 from cbrcore.report.runs import Group, group
 from cbrcore.report.style import CSS
-from cbrcore.retriever import Retriever
-from cbrcore.trained import Trained, newest_checkpoint, trained
-from cbrcore.training.checkpoint import Progress, rewrite_memories
 from cbrcore.types import (
     Action,
     Candidate,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cbrcore.shipped import shipped
+from cbrcore.recipe import shipped
 
 ROOT = Path(__file__).parents[1]
 RECIPES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("recipes/**/*.yaml"))

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from cbr_sweep.axes import VARIANTS, SweepRun, expand
 from cbrcore.config import Recipe
+from cbrcore.cycle.evaluation import summarize
 from cbrcore.errors import CbrError
-from cbrcore.evaluation import summarize
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
 from cbrcore.report.paper import PaperCell, PaperTable, load_paper
-from cbrcore.sweep import VARIANTS, SweepRun, expand
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 PAPER = FOLDER / "tables" / "paper.yaml"

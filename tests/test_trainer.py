@@ -11,17 +11,16 @@ import pytest
 import torch
 from parts import act, observation
 from toy import ToyEnvironment
-from toy_run import SilentReporter, parts, recipe, run, weights
+from toy_run import Experiment, SilentReporter, parts, recipe, run, weights
 
+from cbr_pretrain.pairs import Experience, PairSampler
+from cbrcore.console import StopRequest
+from cbrcore.cycle.evaluation import Played, ReuseCounts, UniformActor, mean_std, ood_gap, play_passes, summarize
+from cbrcore.cycle.runner import play_episode
 from cbrcore.errors import Interrupted, RunFailed, RunFolderError
-from cbrcore.evaluation import Play, ReuseCounts, UniformActor, mean_std, ood_gap, play_passes, summarize
-from cbrcore.experiment import Experiment
-from cbrcore.interrupt import StopRequest
-from cbrcore.records import METRICS_FILE, RunFolder
-from cbrcore.runner import play_episode
-from cbrcore.training.checkpoint import Progress as Counters
-from cbrcore.training.checkpoint import latest_checkpoint, restore_agent, save_checkpoint
-from cbrcore.training.pretrain import Experience, PairSampler
+from cbrcore.runs.checkpoint import Progress as Counters
+from cbrcore.runs.checkpoint import latest_checkpoint, restore_agent, save_checkpoint
+from cbrcore.runs.folder import METRICS_FILE, RunFolder
 from cbrcore.types import (
     Candidate,
     Case,
@@ -219,8 +218,8 @@ def test_passes_use_random_numbers_of_their_own():
 
 
 def test_means_are_over_games_and_std_over_passes():
-    def play(game: str, number: int, steps: int, norm: float) -> Play:
-        return Play(game, number, steps, norm, norm, Ending.TRUNCATED, ReuseCounts(2, 1, 0))
+    def play(game: str, number: int, steps: int, norm: float) -> Played:
+        return Played(game, number, steps, norm, norm, Ending.TRUNCATED, ReuseCounts(2, 1, 0))
 
     plays = [play("a", 0, 10, 0.0), play("b", 0, 20, 1.0), play("a", 1, 30, 1.0), play("b", 1, 40, 1.0)]
     found = summarize(plays)

@@ -15,10 +15,10 @@ import torch
 from test_agents_train import ON, RECIPES, SMALL, SMALL_CBR, parameters, train
 
 from cbrcore.config import Recipe
+from cbrcore.cycle.retriever import Retriever
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
-from cbrcore.records import METRICS_FILE
-from cbrcore.retriever import Retriever
+from cbrcore.runs.folder import METRICS_FILE
 
 ENCODERS = {
     "entity": "{use: cbr_entity/entity}",

@@ -13,7 +13,7 @@ from test_agents_train import ON, RECIPES, SMALL, SMALL_CBR, parameters, train
 from cbrcore.config import Recipe
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
-from cbrcore.records import METRICS_FILE
+from cbrcore.runs.folder import METRICS_FILE
 
 QUANTIZERS = {
     "cbr_continuous/continuous": "memory.capacity=4",

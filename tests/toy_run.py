@@ -8,25 +8,28 @@ import torch
 from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder
 from toy import GAMES, PLACES, ToyEnvironment
 
-from cbrcore.assemble import Parts
+from cbr_a2c.learner import A2cLearner
+from cbr_memory.config import CaseMemoryConfig
+from cbr_memory.memory import case_memory
+from cbr_pretrain.config import PretrainConfig
+from cbr_pretrain.contrastive import ContrastivePretraining
 from cbrcore.config import (
     EvaluationConfig,
-    MemoryConfig,
     NoSettings,
     Part,
-    PretrainConfig,
     Recipe,
     RunConfig,
     TrainingConfig,
 )
-from cbrcore.experiment import Experiment
-from cbrcore.interrupt import StopRequest
-from cbrcore.memory import CaseMemory
-from cbrcore.reasoner import CaseBasedReasoner
-from cbrcore.records import RunFolder
-from cbrcore.retriever import Retriever
+from cbrcore.console import StopRequest
+from cbrcore.cycle.reasoner import CaseBasedReasoner
+from cbrcore.cycle.retriever import Retriever
+from cbrcore.interfaces import Build, Stopwatch
 from cbrcore.rng import Streams
-from cbrcore.timing import Stopwatch
+from cbrcore.runs import Work, carry_out, evaluation
+from cbrcore.runs.assemble import Learning, Parts
+from cbrcore.runs.checkpoint import latest_checkpoint, restore_agent
+from cbrcore.runs.folder import RunFolder
 
 THINGS = [thing for goals in GAMES.values() for thing in goals]
 
@@ -61,12 +64,13 @@ def recipe(memory: dict | None = None, **run) -> Recipe:
         environment=part,
         text_encoder=part,
         agent=part,
-        memory=MemoryConfig(**({"threshold": 0.7} | (memory or {}))),
+        learner=part,
+        memory=Part(use="test/memory", settings=CaseMemoryConfig(**(memory or {}))),
         training=TrainingConfig(
             agent_learning_rate=0.01,
             retriever_learning_rate=0.01,
             update_every=4,
-            pretrain=PretrainConfig(episodes=2, epochs=3, batch_size=8),
+            pretrain=Part(use="test/pretrain", settings=PretrainConfig(episodes=2, epochs=3, batch_size=8)),
         ),
         evaluation=EvaluationConfig(passes=2),
         run=RunConfig(**({"episodes": 6} | run)),
@@ -77,16 +81,10 @@ def parts(num_envs: int = 1, memory: dict | None = None) -> Parts:
     generator = torch.Generator().manual_seed(0)
     names = [*THINGS, *PLACES, "player"]
     table = {name: torch.randn(8, generator=generator).tolist() for name in names}
-    clock, options = Stopwatch(), MemoryConfig(**(memory or {}))
+    clock, options = Stopwatch(), CaseMemoryConfig(**(memory or {}))
+    kept = case_memory(options, Build(index=DenseIndex, identity="toy"))
     retriever = Retriever(
-        TableEncoder(table),
-        CosineQuantizer(),
-        CaseMemory(DenseIndex(), identity="toy"),
-        threshold=0.7,
-        neighbours=options.neighbours,
-        failures=CaseMemory(DenseIndex(), identity="toy") if options.outcome == "both" else None,
-        refresh=options.refresh,
-        clock=clock,
+        TableEncoder(table), CosineQuantizer(), kept, identity="toy", refresh=options.refresh, clock=clock
     )
     agent = ScriptedAgent("look")
     return Parts(
@@ -96,6 +94,24 @@ def parts(num_envs: int = 1, memory: dict | None = None) -> Parts:
         clock,
         "cpu",
     )
+
+
+class Experiment:
+    """What `cbr run` does, with the toy's parts."""
+
+    def __init__(self, recipe: Recipe, parts: Parts, folder: RunFolder, reporter, stop: StopRequest) -> None:
+        self.work = Work(recipe, folder, parts, reporter, stop)
+        self.parts = parts
+
+    def run(self) -> dict:
+        pretraining = ContrastivePretraining(self.work.recipe.training.pretrain.settings, Build())
+        return carry_out(self.work, Learning(A2cLearner(), pretraining))
+
+    def load_agent(self) -> None:
+        restore_agent(latest_checkpoint(self.work.folder.checkpoints), self.parts.reasoner)
+
+    def evaluate(self, splits) -> dict:
+        return evaluation(self.work, splits)
 
 
 def run(path: Path, stop_after: int = 0, **settings) -> Experiment:

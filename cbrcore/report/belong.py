@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cbr_sweep.axes import expand
 from cbrcore.plugins import PluginReport
-from cbrcore.recipe import dump_recipe, load_recipe
+from cbrcore.recipe import dump_recipe, load_recipe, shipped
+from cbrcore.recipe.text import parse
 from cbrcore.report.paper import PaperCell, PaperTable, load_paper
 from cbrcore.report.runs import Group, comparable
-from cbrcore.shipped import shipped
-from cbrcore.sweep import expand
-from cbrcore.yamltext import parse
 
 PAPER_FILE = "paper.yaml"
 SEED = "seed"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cbrcore.errors import CbrError, RunFolderError
-from cbrcore.records import METRICS_FILE, RECIPE_FILE, RESULTS_FILE, VERSIONS_FILE, read_json
+from cbrcore.recipe.text import parse
 from cbrcore.report.runs import Plain, Run
-from cbrcore.yamltext import parse
+from cbrcore.runs.folder import METRICS_FILE, RECIPE_FILE, RESULTS_FILE, VERSIONS_FILE, read_json
 
 SWEEP_FILE = "sweep.json"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from cbr_sweep.axes import VARIANTS
 from cbrcore.report.belong import Paper
 from cbrcore.report.runs import Group, seedless
-from cbrcore.sweep import VARIANTS
 
 ENVIRONMENT = "environment."
 MOST_SETTINGS = 2

@@ -13,3 +13,12 @@ def register_environments(registry: Registrar) -> None:
         summary="Jericho: 33 human-made interactive fictions, one of which is played",
         requires=("jericho>=3.3.1",),
     )
+
+
+@hookimpl
+def register_commands(registry: Registrar) -> None:
+    registry.add(
+        "games",
+        factory="cbr_jericho.games:games_app",
+        summary="List, add and download the story files of the Jericho games.",
+    )

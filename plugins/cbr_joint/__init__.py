@@ -1,4 +1,4 @@
-"""The joint variant: any agent, made aware of what the case memory offers [P App. E]."""
+"""The joint variant: any agent, told what the case memory offers, trained with the retriever [P App. E]."""
 
 from cbrcore import hookimpl
 from cbrcore.registry import Registrar
@@ -11,5 +11,16 @@ def register_agents(registry: Registrar) -> None:
         factory="cbr_joint.agent:JointAgent",
         config="cbr_joint.config:JointConfig",
         summary="another agent, trained jointly with the retriever: it weighs the candidates itself [P App. E]",
+        requires=("torch",),
+        brings={"learner": "cbr_joint/joint"},
+    )
+
+
+@hookimpl
+def register_learners(registry: Registrar) -> None:
+    registry.add(
+        "joint",
+        factory="cbr_joint.learner:JointLearner",
+        summary="one optimiser for a joint agent and the retriever, on the sum of all losses [P App. E]",
         requires=("torch",),
     )

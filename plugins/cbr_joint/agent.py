@@ -1,7 +1,7 @@
 """The joint variant of an agent [P App. E].
 
 candidates -> action selector of each admissible action -> beside the vector from which the agent scores it.
-The agent chooses; the reasoner reuses nothing by rule (`joint`).
+The agent chooses; the reasoner reuses nothing by rule (`revise`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from cbr_joint.config import JointConfig
 from cbr_joint.selector import ActionSelector
 from cbr_nn.memo import Memo
 from cbr_nn.texts import required_encoder
-from cbrcore import Build, CbrError
+from cbrcore import Action, Build, Candidate, CbrError
+from cbrcore.cycle.reasoner import most_relevant
 from cbrcore.interfaces import AgentInput, AgentState, PolicyOutput
 
 
@@ -24,11 +25,8 @@ class JointAgent(nn.Module):
     """pi(a|s) and V(s) of another agent, which is told what the case memory offers.
 
     Attributes:
-        joint: the reasoner leaves the choice to this agent, and the learner trains it together with the retriever.
         handicaps: those of the other agent.
     """
-
-    joint = True
 
     def __init__(self, config: JointConfig, build: Build) -> None:
         super().__init__()
@@ -59,6 +57,10 @@ class JointAgent(nn.Module):
         told = [replace(item, action_features=rows) for item, rows in zip(inputs, selectors, strict=True)]
         outputs: list[PolicyOutput] = self.agent.policy(told)
         return outputs
+
+    def revise(self, candidates: Sequence[Candidate], drawn: Action) -> Candidate | None:
+        """Of the candidates that offered the action which the agent has chosen, the most relevant one."""
+        return most_relevant([candidate for candidate in candidates if candidate.action == drawn], {drawn: 1.0})
 
     def _select(self, item: AgentInput) -> Tensor:
         """[A, e]. A candidate that failed in this episode is not offered again (`memory.retry_failed`)."""

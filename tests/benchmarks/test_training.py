@@ -10,12 +10,12 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 from test_twc import WANTED, textworld_rate
 
-from cbrcore.assemble import assemble
-from cbrcore.interrupt import StopRequest
+from cbrcore.console import StopRequest
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
-from cbrcore.records import RunFolder
-from cbrcore.training.trainer import Trainer
+from cbrcore.runs.assemble import assemble, assemble_learning
+from cbrcore.runs.folder import Recorders, RunFolder
+from cbrcore.runs.trainer import Trainer
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "text_cbr_twc.yaml"
 JERICHO = RECIPE.with_name("bike_cbr_jericho.yaml")
@@ -49,9 +49,8 @@ def train_until(
     parts = assemble(checked, report.registry, recipe_dir=checked.directory)
     folder = RunFolder.resume(path) if path.exists() else RunFolder.create("b", path)
     folder.write_text("recipe.yaml", "b")
-    trainer = Trainer(
-        checked, parts.environments, parts.reasoner, parts.streams, parts.clock, folder, Silent(), StopRequest()
-    )
+    learning = assemble_learning(checked, report.registry, recipe_dir=checked.directory)
+    trainer = Trainer(checked, parts, learning, Recorders(()), folder, Silent(), StopRequest())
     started, before = timer(), trainer.progress.env_steps
     progress = trainer.train()
     seconds = timer() - started

@@ -7,10 +7,10 @@ import torch
 from parts import act
 from torch import Tensor
 
+from cbr_memory.memory import CaseMemory
 from cbrcore import Build
 from cbrcore.errors import RunFailed
 from cbrcore.interfaces import Quantizer
-from cbrcore.memory import CaseMemory
 from cbrcore.testing import DIM, QuantizerSuite
 from cbrcore.types import Provenance
 

@@ -9,8 +9,8 @@ from parts import act
 
 from cbr_continuous.config import ContinuousContextConfig
 from cbr_continuous.quantizer import ContinuousContext
+from cbr_memory.memory import CaseMemory
 from cbrcore import Build
-from cbrcore.memory import CaseMemory
 
 
 def quantizer(dim: int = 2) -> ContinuousContext:

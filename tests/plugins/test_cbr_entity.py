@@ -22,21 +22,21 @@ from cbr_continuous.quantizer import ContinuousContext
 from cbr_entity.config import EntityConfig
 from cbr_entity.encoder import EntityEncoder
 from cbr_entity.held_out import leave_one_out, merge_places
+from cbr_memory.memory import CaseMemory
+from cbr_pretrain.experience import collect_experience
+from cbr_pretrain.pairs import pretrain_retriever
 from cbr_text_encoders.config import TransformerConfig, UntrainedConfig
 from cbr_text_encoders.transformer import TransformerEncoder
 from cbr_text_encoders.untrained import UntrainedEncoder
 from cbr_twc.reading import load_game
 from cbrcore import Build, CbrError
-from cbrcore.assemble import Parts, assemble
 from cbrcore.config import NoSettings, PretrainConfig
-from cbrcore.memory import CaseMemory
+from cbrcore.cycle.reasoner import CaseBasedReasoner
+from cbrcore.cycle.retriever import Retriever
 from cbrcore.plugins import load_plugins
-from cbrcore.reasoner import CaseBasedReasoner
 from cbrcore.recipe import load_recipe
-from cbrcore.retriever import Retriever
+from cbrcore.runs.assemble import Parts, assemble
 from cbrcore.testing import GRAPHS, ContextEncoderSuite, sample_observation
-from cbrcore.training.collect import collect_experience
-from cbrcore.training.pretrain import pretrain_retriever
 from cbrcore.types import Action, Decision, Observation, Provenance, StateGraph, StepResult
 
 torch.set_num_threads(1)
@@ -302,7 +302,7 @@ def test_reuse_puts_another_object_in_the_same_place(cache_dir):
     names = TransformerEncoder(TransformerConfig(), Build(cache_dir=cache_dir))
     made = EntityEncoder(EntityConfig(), Build(text_encoder=names))
     quantizer = ContinuousContext(NoSettings(), Build(context_dim=made.dim))
-    retriever = Retriever(made, quantizer, CaseMemory(quantizer.index()), threshold=0.7)
+    retriever = Retriever(made, quantizer, CaseMemory(quantizer.index(), threshold=0.7))
     player = CaseBasedReasoner(ScriptedAgent("look"), retriever, LastKOne())
     stored = Action.from_template("put {} on {}", ("dirty cup", "rack"))
     offered = [Action.from_template("put {} on {}", ("clean cup", place)) for place in ("rack", "shelf", "bed")]

@@ -25,6 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from cbr_jericho.games import games_app
 from cbr_jericho.stories import (
     PAPER_GAMES,
     Story,
@@ -50,7 +51,6 @@ from cbr_jericho.stories.plot import (
     draw_plot,
 )
 from cbr_jericho.stories.titles import titles_by_md5, titles_by_name
-from cbrcore.cli.games import games_app
 from cbrcore.errors import GameError
 
 SMALL = ("905", "detective", "zork1")
@@ -142,7 +142,7 @@ def test_every_other_published_game_is_told_by_its_checksum(roms):
 
 def test_importing_and_checking_loads_nothing_heavy():
     code = (
-        "import sys, cbr_jericho, cbr_jericho.stories, cbrcore.cli.games;"
+        "import sys, cbr_jericho, cbr_jericho.stories, cbr_jericho.games;"
         "print([name for name in ('torch', 'jericho', 'textworld', 'spacy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -792,7 +792,7 @@ class Absent:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
 from typer.testing import CliRunner
-from cbrcore.cli.games import games_app
+from cbr_jericho.games import games_app
 print(type(CliRunner().invoke(games_app, ["list"]).exception).__name__)
 print(CliRunner().invoke(games_app, ["--help"]).exit_code)
 """

@@ -17,6 +17,7 @@ from cbr_bike.agent import BikeAgent
 from cbr_bike.config import BikeConfig
 from cbr_joint.agent import JointAgent
 from cbr_joint.config import JointConfig
+from cbr_joint.learner import JointLearner
 from cbr_joint.selector import ActionSelector
 from cbr_kga2c.agent import Kga2cAgent
 from cbr_kga2c.config import Kga2cConfig
@@ -27,9 +28,10 @@ from cbr_tpc.agent import TpcAgent
 from cbr_tpc.config import TpcConfig
 from cbrcore import Action, CbrError, NoSettings
 from cbrcore.config import Part
+from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.interfaces import AgentInput, Build
 from cbrcore.registry import Registrar
-from cbrcore.testing import AgentSuite, WordHashEncoder
+from cbrcore.testing import AgentSuite, LearnerSuite, WordHashEncoder, sample_player
 from cbrcore.types import Candidate, Case, Match, Provenance
 
 torch.set_num_threads(1)
@@ -80,6 +82,14 @@ class TestJointBike(AgentSuite):
 
 
 # --- the selector -------------------------------------------------------------------------------------------
+
+
+class TestJointLearner(LearnerSuite):
+    def make(self, build: Build) -> JointLearner:
+        return JointLearner(NoSettings(), build)
+
+    def player(self, build: Build) -> CaseBasedReasoner:
+        return CaseBasedReasoner(joint(build), sample_player().retriever)
 
 
 def selector(nothing: list[float], trust: float = 0.0) -> ActionSelector:

@@ -14,11 +14,11 @@ import pytest
 from cbr_launchers.config import RayConfig, SubmititConfig
 from cbr_launchers.local import LocalLauncher
 from cbr_launchers.processes import start
+from cbr_sweep.plan import make_launcher
 from cbrcore.config import NoSettings
 from cbrcore.errors import CbrError, PluginError
 from cbrcore.interfaces import Build, Job, Launcher
 from cbrcore.plugins import load_plugins
-from cbrcore.sweeping.plan import make_launcher
 from cbrcore.testing import LauncherSuite
 
 

@@ -13,8 +13,8 @@ from parts import act
 from cbr_lsh.config import HashedContextConfig
 from cbr_lsh.index import HashIndex
 from cbr_lsh.quantizer import HashedContext
+from cbr_memory.memory import CaseMemory
 from cbrcore import Build
-from cbrcore.memory import CaseMemory
 
 
 def quantizer(dim: int = 2, seed: int = 0, **config) -> HashedContext:

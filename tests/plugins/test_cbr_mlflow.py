@@ -17,7 +17,7 @@ from cbr_mlflow.names import MAX_BYTES, MAX_VALUE, Names, allowed, flat, paramet
 from cbr_mlflow.variables import WANTED, our_variables
 from cbrcore.errors import CbrError, Interrupted
 from cbrcore.interfaces import Build
-from cbrcore.records import Recorders
+from cbrcore.runs.folder import Recorders
 from cbrcore.testing import RecorderSuite
 
 recorder_module = pytest.importorskip("cbr_mlflow.recorder", exc_type=ImportError)
@@ -295,7 +295,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_run(folder, caplog):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     recorders.finish({"a": 1})
     recorders.close()
-    warnings = [entry.getMessage() for entry in caplog.records if entry.name == "cbrcore.records"]
+    warnings = [entry.getMessage() for entry in caplog.records if entry.name == "cbrcore.runs.folder"]
     assert len(warnings) == 1
     assert warnings[0].startswith("cbr_mlflow/mlflow failed and records no more")
     assert series(folder) == {"score": dict.fromkeys(range(1, 6), 1.0)}

@@ -13,7 +13,7 @@ from cbr_tensorboard.recorder import TensorBoardRecorder
 from cbrcore.config import NoSettings
 from cbrcore.errors import CbrError
 from cbrcore.interfaces import Build
-from cbrcore.records import Recorders
+from cbrcore.runs.folder import Recorders
 from cbrcore.testing import RecorderSuite
 
 pytest.importorskip("tensorboard")

@@ -16,7 +16,7 @@ import wandb_files
 from cbr_wandb.config import WandbConfig
 from cbrcore.errors import CbrError
 from cbrcore.interfaces import Build
-from cbrcore.records import Recorders
+from cbrcore.runs.folder import Recorders
 from cbrcore.testing import RecorderSuite
 
 recorder_module = pytest.importorskip("cbr_wandb.recorder", exc_type=ImportError)
@@ -209,6 +209,6 @@ def test_a_service_that_dies_ends_the_recording_and_not_the_run(tmp_path, caplog
         recorders.write({"episode": episode, "score": 1.0})
     recorders.finish({"a": 1})
     recorders.close()
-    warnings = [entry.getMessage() for entry in caplog.records if entry.name == "cbrcore.records"]
+    warnings = [entry.getMessage() for entry in caplog.records if entry.name == "cbrcore.runs.folder"]
     assert len(warnings) == 1
     assert warnings[0].startswith("cbr_wandb/wandb failed and records no more")

@@ -1,0 +1,250 @@
+"""The command line: the core's own commands, and those of plugins. Results go to stdout, messages to stderr.
+
+``cbr --help`` is made of summaries; a command's module is imported when the command runs. Exit codes: 0 done, 1
+the run failed, 2 the user's input is wrong, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import sys
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from cbrcore.errors import CbrError, Interrupted, PluginError, RecipeError, RunFailed, suggest
+from cbrcore.registry import CORE_COMMANDS, Component
+
+if TYPE_CHECKING:
+    from cbrcore.plugins import PluginReport
+
+PLUGINS = "cbrcore.plugins"
+CORE = {
+    name: Component("command", "cbrcore", name, f"cbrcore.commands:{name.replace('-', '_')}", summary=summary)
+    for name, summary in CORE_COMMANDS.items()
+}
+
+
+class _Commands(TyperGroup):
+    """Commands by name; those of plugins are looked up in the registry.
+
+    A command of a loose file: ``cbr --plugin FILE hello``, or ``cbr hello --plugin FILE``.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*CORE, *sorted(_offered(ctx))]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """For the overview: the name and the summary."""
+        component = CORE.get(cmd_name) or _offered(ctx).get(cmd_name)
+        return TyperCommand(name=cmd_name, help=component.summary or " ") if component else None
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The overview; below it, what is wrong with plugins."""
+        super().format_help(ctx, formatter)
+        problems = _plugins(ctx).problems()
+        if problems:
+            formatter.write(
+                "\n".join(["Not all plugins are as they should be:", *(f"  {line}" for line in problems)])
+            )
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command itself, its module imported."""
+        name, *rest = args
+        files = _files(ctx)
+        if name in CORE:
+            command = _command(CORE[name], "")
+        else:
+            later, others = _take_out_plugins(rest)
+            component, origin = _find(name, [*files, *later])
+            command = _command(component, origin)
+            if not any(map(_takes_plugins, (command, *getattr(command, "commands", {}).values()))):
+                rest = others
+        if _takes_plugins(command):
+            rest = [word for file in files for word in ("--plugin", file)] + rest
+        return name, command, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Ctrl-C is an `Interrupted`, whatever the installed Typer makes of it."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted") from None
+
+
+def _files(ctx: Any) -> list[str]:
+    return [str(file) for file in ctx.params.get("plugin") or ()]
+
+
+def _take_out_plugins(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(the files that ``--plugin`` names, the other words)."""
+    files, others, left = list[str](), list[str](), iter(words)
+    for word in left:
+        if word == "--":
+            others += [word, *left]
+        elif word == "--plugin":
+            files += islice(left, 1)
+        elif word.startswith("--plugin="):
+            files.append(word.removeprefix("--plugin="))
+        else:
+            others.append(word)
+    return files, others
+
+
+def _takes_plugins(command: Any) -> bool:
+    return any("--plugin" in parameter.opts for parameter in command.params)
+
+
+def _plugins(ctx: Any) -> PluginReport:
+    """All plugins, loaded once for an overview."""
+    from cbrcore.plugins import load_plugins
+
+    if PLUGINS not in ctx.meta:
+        ctx.meta[PLUGINS] = load_plugins(files=_files(ctx), strict=False)
+    report: PluginReport = ctx.meta[PLUGINS]
+    return report
+
+
+def _offered(ctx: Any) -> dict[str, Component]:
+    """The commands of all plugins; without those that several plugins claim."""
+    registry = _plugins(ctx).registry
+    clashes = registry.clashes("command")
+    return {c.name: c for c in registry.of_kind("command") if c.name not in clashes}
+
+
+def _find(name: str, files: Sequence[str]) -> tuple[Component, str]:
+    """The plugin's command of this name, and whose it is.
+
+    Raises:
+        CbrError: there is none, or several plugins claim the name.
+    """
+    from cbrcore.plugins import load_plugins
+
+    report = load_plugins(files=files)
+    found = [component for component in report.registry.of_kind("command") if component.name == name]
+    if len(found) == 1:
+        return found[0], report.origin(found[0])
+    if found:
+        raise CbrError(
+            f"the command {name!r} is offered by {' and by '.join(map(report.origin, found))}",
+            hint="uninstall one of them, or name the plugins to load: export CBR_LOAD_PLUGINS=...",
+        )
+    known = [*CORE, *(component.name for component in report.registry.of_kind("command"))]
+    lost = report.problems() + [str(info) for info in report.plugins if info.status == "skipped" and info.name]
+    raise CbrError(
+        f"no such command: {name!r}. {suggest(name, known)}", hint=_lost(lost) or "see them all: cbr --help"
+    )
+
+
+def _lost(problems: Sequence[str]) -> str:
+    return "\n  ".join(["these plugins are not loaded:", *problems]) if problems else ""
+
+
+def _command(component: Component, origin: str) -> Any:
+    """The click command of a component; what is wrong with an author's module names its distribution.
+
+    Raises:
+        PluginError: it cannot be imported, or is neither a function nor a ``typer.Typer``.
+    """
+    try:
+        target = component.load_factory()
+    except PluginError as error:
+        raise PluginError(f"{error.message} [{origin}]" if origin else error.message, hint=error.hint) from error
+    if not callable(target):
+        raise PluginError(f"command {component.qualified!r} is neither a function nor a typer.Typer [{origin}]")
+    try:
+        command = typer.main.get_command(as_typer(target, component.name))
+    except Exception as error:
+        said = f"command {component.qualified!r} is not as Typer takes it: {error} [{origin}]"
+        raise PluginError(said) from error
+    command.name = component.name
+    if origin:
+        command.invoke = _guarded(command.invoke, f"the command {component.name!r} of {origin}")  # type: ignore[method-assign]
+    return command
+
+
+def as_typer(target: Any, name: str | None = None) -> typer.Typer:
+    """What a command's factory names, as a Typer: that itself, or one with the function as its only command."""
+    if isinstance(target, typer.Typer):
+        return target
+    single = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+    single.command(name)(target)
+    return single
+
+
+def _guarded(invoke: Callable[..., Any], whose: str) -> Callable[..., Any]:
+    """What a plugin's command raises unexpectedly is its failure, told without a traceback."""
+
+    @functools.wraps(invoke)
+    def guarded(*arguments: Any) -> Any:
+        try:
+            return invoke(*arguments)
+        except Exception as error:
+            if hasattr(error, "exit_code") or isinstance(error, typer.Abort) or os.environ.get("CBR_TRACEBACK"):
+                raise  # ours, or Typer's own
+            said = f"{whose} failed: {type(error).__name__}: {error}"
+            raise RunFailed(said, hint="see where: CBR_TRACEBACK=1 cbr ...") from error
+
+    return guarded
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def main() -> None:
+    """Run the command line; a `CbrError` ends it with a message and its own exit code, without a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a console that lacks a character shows '?'
+    try:
+        app(prog_name="cbr")
+    except CbrError as error:
+        problems = len(error.problems) if isinstance(error, RecipeError) else 1
+        typer.echo(f"error: {f'the recipe has {problems} problems' if problems > 1 else error}", err=True)
+        if problems > 1:
+            typer.echo(str(error), err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(Interrupted.exit_code)
+
+
+def _version(asked: bool) -> None:  # noqa: FBT001 (Typer's own signature)
+    if asked:
+        from cbrcore import __version__
+
+        typer.echo(f"cbr {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def cbr(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    plugin: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--plugin", metavar="FILE", is_eager=True, help="Load a plugin from a .py file; may be repeated."
+        ),
+    ] = None,
+) -> None:
+    """Train and study agents that play text games by case-based reasoning."""
+
+
+if __name__ == "__main__":
+    from cbrcore.cli import main as _main  # the module of this name, not the one that runs
+
+    _main()

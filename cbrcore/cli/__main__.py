@@ -1,5 +1,0 @@
-"""``python -m cbrcore.cli``"""
-
-from cbrcore.cli import main
-
-main()

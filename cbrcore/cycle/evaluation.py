@@ -1,0 +1,237 @@
+"""How good is a frozen agent? Plays, splits, means [P §6].
+
+A *pass* plays every game of a split once. Numbers are means over the plays of a game, then over the
+games; std is over passes. Evaluation changes nothing: no updates, no retain, random numbers of its own.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cbrcore.cycle.reasoner import CaseBasedReasoner, Trace
+from cbrcore.cycle.runner import Actor, play_episode
+from cbrcore.interfaces import AgentInput, Environment
+from cbrcore.rng import derive_seed
+from cbrcore.types import Decision, Ending, Episode, Observation, StepResult
+
+ActorFactory = Callable[[np.random.Generator], Actor]
+
+
+class FrozenActor:
+    """A trained agent that learns and retains nothing."""
+
+    def __init__(self, reasoner: CaseBasedReasoner, rng: np.random.Generator, *, greedy: bool) -> None:
+        self._reasoner = reasoner
+        self._rng = rng
+        self._greedy = greedy
+
+    def begin(self, game: str) -> None:
+        self._reasoner.begin_episode()
+
+    def decide(self, observation: Observation) -> tuple[Decision, Trace]:
+        return self._reasoner.decide(observation, self._rng, greedy=self._greedy)
+
+    def observe(self, decision: Decision, trace: Trace, result: StepResult) -> None:
+        self._reasoner.observe(decision, trace, result)
+
+
+class UniformActor:
+    """The uniform random policy: the baseline beside every table."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
+    def begin(self, game: str) -> None:
+        """Nothing to forget."""
+
+    def decide(self, observation: Observation) -> tuple[Decision, Trace]:
+        action = observation.admissible[int(self._rng.integers(len(observation.admissible)))]
+        decision = Decision(
+            action, "agent", agent_action=action, agent_probability=1 / len(observation.admissible)
+        )
+        return decision, Trace(AgentInput(observation))
+
+    def observe(self, decision: Decision, trace: Trace, result: StepResult) -> None:
+        """Nothing to learn."""
+
+
+@dataclass(frozen=True)
+class ReuseCounts:
+    """How often cases were reused in an episode [P Fig. 4].
+
+    Attributes:
+        reused: steps whose action was a reused one, by rule or by a joint agent's choice.
+        rewarded: those of them that earned a reward.
+        agent_same: of the rewarded ones, those for which the agent alone drew the same action.
+    """
+
+    reused: int
+    rewarded: int
+    agent_same: int
+
+    @classmethod
+    def of(cls, episode: Episode) -> ReuseCounts:
+        reused = [step for step in episode.transitions if step.decision.chosen is not None]
+        rewarded = [step for step in reused if step.result.reward > 0]
+        same = [step for step in rewarded if step.decision.agent_action == step.decision.action]
+        return cls(len(reused), len(rewarded), len(same))
+
+
+@dataclass(frozen=True)
+class Played:
+    """What an evaluation keeps of a play."""
+
+    game: str
+    number: int
+    steps: int
+    score: float
+    norm_score: float | None
+    ending: Ending
+    reuse: ReuseCounts
+
+    @classmethod
+    def of(cls, episode: Episode, number: int) -> Played:
+        assert episode.ending is not None
+        counts = ReuseCounts.of(episode)
+        return cls(episode.game, number, episode.steps, episode.score, episode.norm_score, episode.ending, counts)
+
+
+def play_passes(
+    environment: Environment,
+    make_actor: ActorFactory,
+    split: str,
+    *,
+    passes: int,
+    seed: int,
+    after_play: Callable[[], None] = lambda: None,
+) -> list[Played]:
+    """Play every game of the split `passes` times.
+
+    Args:
+        make_actor: gets the pass's own random generator.
+        seed: of the evaluation; pass i draws from a stream of its own, the same for every agent.
+        after_play: called after each play (progress, interruption).
+    """
+    plays = []
+    for number in range(passes):
+        stream = pass_seed(seed, split, number)
+        actor = make_actor(np.random.Generator(np.random.PCG64(stream)))
+        for game in environment.games(split):
+            plays.append(Played.of(play_episode(environment, actor, game, game_seed(stream, game)), number))
+            after_play()
+    return plays
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How a frozen agent is measured.
+
+    Args:
+        passes, seed: see `play_passes`.
+        phase, after_play: told before the plays of a kind begin (title, how many), and after each play.
+    """
+
+    environment: Environment
+    reasoner: CaseBasedReasoner
+    passes: int
+    seed: int
+    phase: Callable[[str, int], None]
+    after_play: Callable[[], None]
+
+    def split(self, split: str, modes: Sequence[str]) -> dict[str, Any]:
+        """Figures of one split: those of the first mode, and under their names the other modes and the uniform
+        random policy; the optimal steps where the games tell them."""
+        first, *others = modes
+        found = self._play(split, first) | {"mode": first}
+        for mode in (*others, "random"):
+            found[mode] = self._play(split, mode)
+        games = self.environment.games(split)
+        known = [
+            steps for game in games if (steps := self.environment.game_info(game).get("optimal_steps")) is not None
+        ]
+        found["optimal_steps"] = statistics.fmean(known) if known else None
+        return found
+
+    def _play(self, split: str, mode: str) -> dict[str, Any]:
+        self.phase(
+            f"evaluating on {split!r}, {mode} (game plays)", self.passes * len(self.environment.games(split))
+        )
+        plays = play_passes(
+            self.environment,
+            self._actor_of(mode),
+            split,
+            passes=self.passes,
+            seed=self.seed,
+            after_play=self.after_play,
+        )
+        return summarize(plays)
+
+    def _actor_of(self, mode: str) -> ActorFactory:
+        if mode == "random":
+            return UniformActor
+        return lambda rng: FrozenActor(self.reasoner, rng, greedy=mode == "greedy")
+
+
+def pass_seed(seed: int, split: str, number: int) -> int:
+    """Of one pass of an evaluation: of the actor's draws, and of its games (`game_seed`)."""
+    return derive_seed(seed, f"evaluation:{split}:{number}")
+
+
+def game_seed(stream: int, game: str) -> int:
+    """A non-zero 31-bit seed for a game's own randomness."""
+    return derive_seed(stream, game) % (2**31 - 1) + 1
+
+
+def summarize(plays: Sequence[Played]) -> dict[str, Any]:
+    """JSON-able figures: mean and std of steps and normalized score, per game and over all."""
+    return {
+        "steps": mean_std(plays, lambda play: float(play.steps)),
+        "norm_score": mean_std(plays, lambda play: play.norm_score),
+        "score": mean_std(plays, lambda play: play.score),
+        "endings": dict(sorted(Counter(play.ending.value for play in plays).items())),
+        "total_steps": sum(play.steps for play in plays),
+        "reused": sum(play.reuse.reused for play in plays),
+        "reuse_rewarded": sum(play.reuse.rewarded for play in plays),
+        "reuse_agent_same": sum(play.reuse.agent_same for play in plays),
+        "games": {
+            game: {
+                "steps": statistics.fmean(play.steps for play in plays if play.game == game),
+                "norm_score": _mean([play.norm_score for play in plays if play.game == game]),
+            }
+            for game in dict.fromkeys(play.game for play in plays)
+        },
+    }
+
+
+def ood_gap(evaluation: Mapping[str, Any]) -> dict[str, float] | None:
+    """|OUT - IN| of the mean steps and normalized score [P App. H]; None unless both splits were played."""
+    if not {"in", "out"} <= evaluation.keys():
+        return None
+    gaps = {
+        metric: (evaluation["out"][metric]["mean"], evaluation["in"][metric]["mean"])
+        for metric in ("steps", "norm_score")
+    }
+    return {metric: abs(out - inside) for metric, (out, inside) in gaps.items() if None not in (out, inside)}
+
+
+def mean_std(plays: Sequence[Played], value: Callable[[Played], float | None]) -> dict[str, float | None]:
+    """Mean over plays, and the sample standard deviation of the passes' means (0 for a single pass)."""
+    passes = [
+        _mean([value(play) for play in plays if play.number == number])
+        for number in sorted({play.number for play in plays})
+    ]
+    known = [mean for mean in passes if mean is not None]
+    if not known:
+        return {"mean": None, "std": None}
+    return {"mean": statistics.fmean(known), "std": statistics.stdev(known) if len(known) > 1 else 0.0}
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None

@@ -1,0 +1,363 @@
+"""pydantic in plain words: what is wrong with settings, which settings there are, and what was probably meant."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from cbrcore.config import Resolve
+from cbrcore.errors import CbrError, PluginError, closest
+from cbrcore.interfaces import Keys
+
+Model = TypeVar("Model", bound=BaseModel)
+
+REQUIRED = "required"
+COMPUTED = "computed"
+REFUSED = "refused"
+"""The kind of a fault that is in our words already."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong with some settings: where, pydantic's name for it, and our words."""
+
+    keys: Keys
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a component, in words; `default` is JSON, or `REQUIRED`, or `COMPUTED`."""
+
+    path: str
+    type: str
+    default: str
+    bounds: str
+    description: str
+
+
+# -- what is wrong with settings ---------------------------------------------------------------------------------
+
+
+def check(
+    model: type[Model],
+    data: Any,
+    resolve: Resolve | None = None,
+    *,
+    at: Keys = (),
+    known: Callable[[], Mapping[str, str]] | None = None,
+) -> tuple[Model | None, list[Fault]]:
+    """The settings that `data` means, or everything that is wrong with it.
+
+    Args:
+        resolve: makes the parts among the settings.
+        at: where `data` stands; the faults' places start there.
+        known: dotted paths of all keys that there could be -> their bounds; of the model's own if left out.
+    """
+    try:
+        return validated(model, data, resolve), []
+    except ValidationError as error:
+        paths = known() if known else {setting.path: setting.bounds for setting in describe(model)}
+        # if nothing written is wrong, then the author's own default is
+        found = _written(error, data) or [(detail["loc"], detail) for detail in error.errors()]
+        return None, [_fault((*at, *keys), detail, paths) for keys, detail in found]
+
+
+def validated(model: type[Model], data: Any, resolve: Resolve | None = None) -> Model:
+    """The settings that `data` means.
+
+    Strict: text is no number and 1 is no boolean, but a list gives a tuple and text gives a path or an enum
+    (pydantic's JSON mode, which also complains about defaults such as a `Path`: what is written is right then).
+
+    Raises:
+        ValidationError: `data` is wrong. A `CbrError` of the model's own validators is said as it stands.
+    """
+    try:
+        return model.model_validate_json(json.dumps(data), strict=True, context=resolve)
+    except CbrError as error:
+        raise refused((), one_line(error)) from error
+    except ValidationError as error:
+        if _written(error, data):
+            raise
+    return model.model_validate(data, context=resolve)
+
+
+def refused(keys: Keys, what: str) -> ValidationError:
+    """What a `Resolve` raises."""
+    said = PydanticCustomError(REFUSED, "{said}", {"said": what})
+    return ValidationError.from_exception_data("part", [InitErrorDetails(type=said, loc=keys, input=None)])
+
+
+def one_line(error: CbrError) -> str:
+    """An error as a message in a list of problems."""
+    return error.message if error.hint is None else f"{error.message}. {error.hint}"
+
+
+def _written(error: ValidationError, data: Any) -> list[tuple[Keys, ErrorDetails]]:
+    """The errors in what is written, each with its place; without those in defaults."""
+    found = ((_place(detail, data), detail) for detail in error.errors(include_url=False))
+    return [(keys, detail) for keys, detail in found if keys is not None]
+
+
+def _place(detail: ErrorDetails, data: Any) -> Keys | None:
+    """Where in `data` the error is, without pydantic's own labels (the branch of a union); None: in a default."""
+    keys: Keys = ()
+    inside = True
+    for key in detail["loc"]:
+        inside = isinstance(data, list) and isinstance(key, int) and key < len(data)
+        inside = inside or (isinstance(data, dict) and key in data)
+        if inside:
+            data, keys = data[key], (*keys, key)
+    if inside or not isinstance(data, dict):
+        return keys
+    return (*keys, detail["loc"][-1]) if detail["type"] in ("missing", REFUSED) else None
+
+
+def _fault(keys: Keys, detail: ErrorDetails, known: Mapping[str, str]) -> Fault:
+    return Fault(keys, detail["type"], _said(keys, detail, known))
+
+
+def _said(keys: Keys, detail: ErrorDetails, known: Mapping[str, str]) -> str:
+    kind, context, given = detail["type"], detail.get("ctx", {}), detail["input"]
+    if kind == REFUSED:
+        return str(context["said"])
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if kind == "extra_forbidden":
+        return unknown(keys, list(known))
+    if kind in _BOUND_ERRORS:
+        bounds = known.get(".".join(map(str, keys))) or _BOUND_ERRORS[kind].format(**context)
+        return f"must be {bounds}, got {_show(given)}"
+    if kind in _WANTED:
+        return f"must be {_WANTED[kind].format(**context)}, got {_show(given)}{_hint(kind, given)}"
+    if kind in ("literal_error", "enum"):
+        return _not_one_of(str(context["expected"]), given)
+    said = re.sub(r"^(Value error|Assertion failed), ", "", detail["msg"])
+    return said if isinstance(given, dict) else f"{said} (got {_show(given)})"
+
+
+_PLAIN = {"missing": "is required", "json_invalid": "is nested too deeply"}
+_BOUND_ERRORS = {
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+}
+_WANTED = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "text",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "set_type": "a list",
+    "frozen_set_type": "a list",
+    "dict_type": "a section of 'key: value' lines",
+    "model_type": "a section of 'key: value' lines",
+    "path_type": "a path",
+    "too_short": "a list of at least {min_length}",
+    "too_long": "a list of at most {max_length}",
+    "string_too_short": "text of at least {min_length} characters",
+    "string_too_long": "text of at most {max_length} characters",
+    "string_pattern_mismatch": "text of the form {pattern}",
+    "multiple_of": "a multiple of {multiple_of}",
+}
+
+
+def _show(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f"the text {value[:60]!r}"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    return "a section" if isinstance(value, dict) else str(value)
+
+
+def _hint(kind: str, given: Any) -> str:
+    """What to type instead, where the mistake is a frequent one."""
+    if isinstance(given, str) and kind.startswith("bool"):
+        word = {"yes": "true", "on": "true", "no": "false", "off": "false"}.get(given.lower())
+        return f". Write {word}." if word else ""
+    if isinstance(given, str) and kind in ("list_type", "tuple_type"):
+        return f". Write [{given}]."
+    if isinstance(given, str) and kind in ("int_type", "float_type") and re.fullmatch(r"[-+.\deE]*\d", given):
+        return ". Leave the quotes and leading zeros out."
+    return ""
+
+
+def _not_one_of(expected: str, given: Any) -> str:
+    best = closest(str(given), re.findall(r"'([^']*)'", expected))
+    return f"must be {expected}, got {_show(given)}" + (f". Did you mean {best!r}?" if best else "")
+
+
+# -- what settings there are -------------------------------------------------------------------------------------
+
+Schema = Mapping[str, Any]
+
+
+def describe(model: type[BaseModel]) -> list[Setting]:
+    """Every setting of `model`; nested ones by dotted path.
+
+    Raises:
+        PluginError: a field's type has no JSON form, so that no recipe could hold it.
+    """
+    schema = json_schema(model)
+    return list(_settings(schema, schema.get("$defs", {}), ""))
+
+
+def json_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """pydantic's JSON Schema of some settings; one that is a part of its own says "part": its kind.
+
+    Raises:
+        PluginError: as of `describe`.
+    """
+    try:
+        return model.model_json_schema()
+    except PydanticInvalidForJsonSchema as error:
+        raise PluginError(f"settings {model.__name__} have a type that no recipe can hold: {error}") from error
+
+
+def _settings(schema: Schema, definitions: Schema, prefix: str) -> Iterator[Setting]:
+    required = schema.get("required", ())
+    for name, field in schema.get("properties", {}).items():
+        nested = _nested(field, definitions)
+        if nested is None or "anyOf" in field:
+            unset = REQUIRED if name in required else COMPUTED
+            default = json.dumps(field["default"]) if "default" in field else unset
+            said = field.get("description", "")
+            yield Setting(
+                prefix + name, _type(field, definitions), default, _bounds(field), " ".join(said.split())
+            )
+        if nested is not None:
+            yield from _settings(nested, definitions, f"{prefix}{name}.")
+
+
+def _nested(field: Schema, definitions: Schema) -> Schema | None:
+    """The schema of the section that `field` is, or None."""
+    for branch in (field, *field.get("anyOf", ())):
+        target: Schema = definitions.get(branch.get("$ref", "").rpartition("/")[2], {})
+        if "properties" in target:
+            return target
+    return None
+
+
+_TYPES = {"integer": "whole number", "number": "number", "boolean": "true or false", "null": "null"}
+
+
+def _type(field: Schema, definitions: Schema) -> str:
+    if "$ref" in field:
+        return _type(definitions[field["$ref"].rpartition("/")[2]], definitions)
+    if "enum" in field or "const" in field:
+        return " | ".join(str(choice) for choice in field.get("enum", [field.get("const")]))
+    if "part" in field:
+        return f"part ({field['part']})"
+    if "anyOf" in field:
+        return " or ".join(_type(branch, definitions) for branch in field["anyOf"])
+    kind = field.get("type")
+    if kind == "array":
+        return f"list of {_type(field['items'], definitions)}" if isinstance(field.get("items"), dict) else "list"
+    if kind == "object":
+        return "section"
+    if kind == "string":
+        return "path" if field.get("format") == "path" else "text"
+    return _TYPES.get(str(kind), "anything")
+
+
+_LIMITS = {
+    "exclusiveMinimum": "more than {}",
+    "minimum": "at least {}",
+    "exclusiveMaximum": "less than {}",
+    "maximum": "at most {}",
+    "multipleOf": "a multiple of {}",
+    "minLength": "at least {} characters",
+    "maxLength": "at most {} characters",
+    "minItems": "at least {} entries",
+    "maxItems": "at most {} entries",
+    "pattern": "of the form {}",
+}
+
+
+def _bounds(field: Schema) -> str:
+    """The limits in words: "more than 0 and at most 1"."""
+    branches = (field, *field.get("anyOf", ()))
+    return " and ".join(
+        words.format(branch[limit]) for branch in branches for limit, words in _LIMITS.items() if limit in branch
+    )
+
+
+# -- what was probably meant -------------------------------------------------------------------------------------
+
+OTHER_WORDS = {
+    "lr": "training.agent_learning_rate",
+    "learning_rate": "training.agent_learning_rate",
+    "discount": "training.gamma",
+    "mu": "training.margin",
+    "eta": "training.entropy_weight",
+    "entropy_coef": "training.entropy_weight",
+    "value_coef": "training.value_weight",
+    "grad_clip": "training.clip",
+    "tau": "memory.threshold",
+    "memory_size": "memory.capacity",
+    "epochs": "run.episodes",
+    "steps": "run.env_steps",
+    "total_steps": "run.env_steps",
+    "device": "run.device",
+    "env": "environment",
+    "encoder": "context_encoder",
+    "retriever": "context_encoder",
+    "retain": "retain_policy",
+    "train": "training",
+    "eval": "evaluation",
+    "version": "schema",
+}
+"""Words that the paper or other libraries use -> where the setting is here."""
+
+
+def unknown(keys: Keys, paths: Sequence[str]) -> str:
+    """What to say about the unknown key at `keys`.
+
+    Args:
+        paths: all keys that this recipe could have: top-level ones, and settings by dotted path.
+    """
+    around = "".join(f"{key}." for key in keys[:-1])
+    inside = [path.removeprefix(around).partition(".")[0] for path in paths if path.startswith(around)]
+    here = list(dict.fromkeys(inside))
+    word = str(keys[-1]).lower().replace("-", "_")
+    meant = _meant(word, {name: around + name for name in here}, paths)
+    if not meant and not here:
+        return "unknown key; there are no settings here"
+    said = f"Did you mean {' or '.join(meant)}?" if meant else f"Choose one of: {', '.join(here)}."
+    sure = word in OTHER_WORDS or closest(word, [path.rpartition(".")[2] for path in meant], cutoff=0.75)
+    return f"unknown key. {said}" + ("" if around or sure else " If a plugin offers it: is that plugin installed?")
+
+
+def _meant(word: str, here: Mapping[str, str], paths: Sequence[str]) -> list[str]:
+    """The same word here or elsewhere, another word for it, or a slip."""
+    if word in here:
+        return [here[word]]
+    elsewhere = [path for path in paths if path.rpartition(".")[2] == word]
+    if elsewhere:
+        return sorted(elsewhere, key=lambda path: path.count("."))[:3]
+    if word in OTHER_WORDS:
+        return [OTHER_WORDS[word]]
+    slip = closest(word, here)
+    if slip is not None:
+        return [here[slip]]
+    names = {path.rpartition(".")[2]: path for path in paths}
+    slip = closest(word, [name for name in names if len(name) > 3])
+    return [names[slip]] if slip is not None else []

@@ -1,0 +1,331 @@
+"""One way to start, resume, evaluate and open a run; for the commands, for scripts and for notebooks.
+
+    import cbrcore as cbr
+    run = cbr.run("recipes/quickstart.yaml", seed=3)     # or cbr.open("runs/...")
+    run.results, run.metrics                             # plain data
+    play = run.play("game", split="out")                 # decision by decision
+    run.memory.similar(observation, action)              # the most similar cases
+
+torch is imported when it is first needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cbrcore.console import (
+    PluginLines,
+    RecordedProgress,
+    Reporter,
+    StopRequest,
+    checked_recipe,
+    graceful_interrupt,
+    overrides_of,
+    plugins_of,
+    reporter,
+)
+from cbrcore.errors import CbrError, Interrupted, RunFailed, RunFolderError
+from cbrcore.recipe import dump_recipe, load_recipe
+from cbrcore.runs.folder import (
+    LOG_FILE,
+    PROGRESS_FILE,
+    RECIPE_FILE,
+    RESULTS_FILE,
+    TIMING_FILE,
+    VERSIONS_FILE,
+    Recorders,
+    RunFolder,
+    read_json,
+    stored_recipe,
+    versions,
+)
+from cbrcore.runs.opened import Run, RunMemory, newest_checkpoint, single_thread
+
+if TYPE_CHECKING:
+    from cbrcore.config import Recipe
+    from cbrcore.plugins import PluginReport
+    from cbrcore.runs.assemble import Learning, Parts
+    from cbrcore.runs.checkpoint import Progress
+
+__all__ = ["Run", "RunMemory", "evaluate", "newest_checkpoint", "open", "resume", "run", "start"]
+
+log = logging.getLogger(__name__)
+
+Finished = tuple[dict[str, Any], Path]
+"""(what results.json holds, the run's folder)"""
+
+
+# -- commands ----------------------------------------------------------------------------------------------------
+
+
+def start(recipe: Recipe, plugins: PluginReport, out: Path | None, *, overwrite: bool = False) -> Finished:
+    """A new run in `out`, or in a new folder under runs/."""
+    return _run(recipe, plugins, RunFolder.create(recipe.name, out, overwrite=overwrite))
+
+
+def resume(recipe: Recipe, plugins: PluginReport, path: Path) -> Finished:
+    """Continue the run in `path` from its latest checkpoint."""
+    _check_resumable(load_recipe(stored_recipe(path), registry=plugins.registry), recipe, path)
+    return _run(recipe, plugins, RunFolder.resume(path))
+
+
+def evaluate(recipe: Recipe, plugins: PluginReport, path: Path, splits: Sequence[str]) -> dict[str, Any]:
+    """Measure the latest checkpoint of the run in `path` on `splits` (the recipe's, if empty); noted there too."""
+    from cbrcore.cycle.evaluation import ood_gap
+    from cbrcore.runs.checkpoint import restore_agent
+
+    checkpoint = newest_checkpoint(path)
+    folder = RunFolder.resume(path)
+    with working(recipe, plugins, folder) as work:
+        progress = restore_agent(checkpoint, work.parts.reasoner)[0]
+        results = _results(work, progress, evaluation(work, splits or recipe.evaluation.splits))
+        before = folder.path / RESULTS_FILE
+        if before.exists():
+            results["evaluation"] = read_json(before)["evaluation"] | results["evaluation"]
+            results["ood_gap"] = ood_gap(results["evaluation"])
+        folder.write_json(RESULTS_FILE, results)
+        return results
+
+
+def _run(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Finished:
+    with working(recipe, plugins, folder) as work:
+        begin_records(work, plugins)
+        return carry_out(work, built_learning(recipe, plugins)), folder.path
+
+
+def carry_out(work: Work, learning: Learning) -> dict[str, Any]:
+    """Train to the end of the budget, evaluate, write the records; what results.json holds."""
+    from cbrcore.runs.trainer import Trainer
+
+    folder, retriever = work.folder, work.parts.reasoner.retriever
+    with contextlib.closing(Recorders(learning.recorders)) as recorders:
+        trainer = Trainer(work.recipe, work.parts, learning, recorders, folder, work.reporter, work.stop)
+        try:
+            progress = trainer.train()
+        finally:
+            _write_timing(folder, trainer.progress)
+            if retriever is not None:
+                retriever.memory.save(folder.memory, weights=retriever.digest())
+        results = _results(work, progress, evaluation(work, work.recipe.evaluation.splits))
+        folder.write_json(RESULTS_FILE, results)
+        recorders.finish(results)
+    return results
+
+
+def _check_resumable(stored: Recipe, given: Recipe, folder: Path) -> None:
+    """The recipe of a resumed run may differ from the stored one in its `run` section only (a longer budget).
+
+    Raises:
+        RunFolderError: naming the sections that differ.
+    """
+    before, now = (recipe.model_dump(mode="json", exclude={"run", "directory"}) for recipe in (stored, given))
+    changed = [key for key in now if now[key] != before.get(key)]
+    if changed:
+        raise RunFolderError(
+            f"{folder} was started with another recipe; different: {', '.join(changed)}",
+            hint="resume with the folder's own recipe (leave RECIPE out), or start a new run",
+        )
+
+
+# -- work in a run's folder --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Work:
+    """A recipe's parts in a run's folder, with who is told and who may stop."""
+
+    recipe: Recipe
+    folder: RunFolder
+    parts: Parts
+    reporter: Reporter
+    stop: StopRequest
+
+
+@contextlib.contextmanager
+def working(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Iterator[Work]:
+    """Build everything, and close it whatever happens. An unexpected error is logged whole and named."""
+    single_thread()
+    parts = None
+    try:
+        with (
+            reporter() as shown,
+            RecordedProgress(shown, folder.path / PROGRESS_FILE) as told,
+            _logging(PluginLines(shown)),
+            graceful_interrupt() as stop,
+        ):
+            parts = built(recipe, plugins)
+            yield Work(recipe, folder, parts, told, stop)
+    except CbrError as error:
+        log.error("%s", error)
+        raise
+    except Exception as error:
+        log.exception("the run failed")
+        said = f"the run failed: {type(error).__name__}: {error}"
+        raise RunFailed(said, hint=f"details: {folder.path / LOG_FILE}") from error
+    finally:
+        if parts is not None:
+            parts.close()
+        folder.close()
+
+
+def built(recipe: Recipe, plugins: PluginReport) -> Parts:
+    """The recipe's parts; whoever asks for them closes them.
+
+    Raises:
+        CbrError: one cannot be built here (missing games, model, module).
+    """
+    from cbrcore.runs.assemble import assemble
+
+    return assemble(recipe, plugins.registry, recipe_dir=recipe.directory)
+
+
+def built_learning(recipe: Recipe, plugins: PluginReport) -> Learning:
+    """What trains the recipe's parts; see `built`."""
+    from cbrcore.runs.assemble import assemble_learning
+
+    return assemble_learning(recipe, plugins.registry, recipe_dir=recipe.directory)
+
+
+@contextlib.contextmanager
+def _logging(lines: logging.Handler) -> Iterator[None]:
+    """Everything from INFO on goes to the run's log, what plugins say to the terminal as well."""
+    root = logging.getLogger()
+    level = root.level
+    root.setLevel(logging.INFO)
+    root.addHandler(lines)
+    try:
+        yield
+    finally:
+        root.removeHandler(lines)
+        root.setLevel(level)
+
+
+def begin_records(work: Work, plugins: PluginReport) -> None:
+    """Write down the recipe and the versions."""
+    work.folder.write_text(RECIPE_FILE, dump_recipe(work.recipe))
+    used = {i.name: f"{i.distribution} {i.version}" for i in plugins.plugins if i.status == "ok"}
+    work.folder.write_json(VERSIONS_FILE, versions(work.parts.device, used))
+
+
+# -- results -----------------------------------------------------------------------------------------------------
+
+
+def evaluation(work: Work, splits: Sequence[str]) -> dict[str, Any]:
+    """Steps and scores of the frozen agent on each split, with the uniform random policy beside it."""
+    from cbrcore.cycle.evaluation import Measure
+
+    def after_play() -> None:
+        work.reporter.advance()
+        if work.stop:
+            raise Interrupted(
+                "interrupted while evaluating; the trained agent is saved",
+                hint=f"evaluate it with: cbr evaluate {work.folder.path}",
+            )
+
+    measure = Measure(
+        work.parts.environment,
+        work.parts.reasoner,
+        work.recipe.evaluation.passes,
+        work.recipe.seed,
+        work.reporter.phase,
+        after_play,
+    )
+    return {split: measure.split(split, work.recipe.evaluation.modes) for split in splits}
+
+
+def _results(work: Work, progress: Progress, evaluation: dict[str, Any]) -> dict[str, Any]:
+    """What results.json holds. There is no clock in it."""
+    from cbrcore.cycle.evaluation import ood_gap
+
+    scores, retriever = progress.recent_scores, work.parts.reasoner.retriever
+    return {
+        "schema": 1,
+        "name": work.recipe.name,
+        "evaluation": evaluation,
+        "ood_gap": ood_gap(evaluation),
+        "training": {
+            "avg_score_last_100": statistics.fmean(scores) if scores else None,
+            "best_score": progress.best_score,
+            "endings": dict(sorted(progress.endings.items())),
+            "env_steps": progress.env_steps,
+            "episodes": progress.games_played,
+            "memory_size": len(retriever.memory) if retriever else 0,
+            "pretraining": progress.pretraining,
+            "skipped_updates": progress.skipped_updates,
+        },
+        "protocol": _protocol(work.recipe, work.parts),
+    }
+
+
+def _protocol(recipe: Recipe, parts: Parts) -> dict[str, Any]:
+    """What makes the task easier than the bare text game, and how it was measured."""
+    environment = parts.environment
+    return {
+        "seed": recipe.seed,
+        "handicaps": {**environment.handicaps, **getattr(parts.reasoner.agent, "handicaps", {})},
+        "retry_failed": recipe.memory.settings.retry_failed if recipe.memory else None,
+        "win_bonus": recipe.training.win_bonus,
+        "evaluation_passes": recipe.evaluation.passes,
+        "games": {
+            split: {game: dict(environment.game_info(game)) for game in environment.games(split)}
+            for split in environment.splits()
+        },
+    }
+
+
+def _write_timing(folder: RunFolder, progress: Progress) -> None:
+    total = progress.seconds.get("total", 0.0)
+    parts = {name: seconds for name, seconds in progress.seconds.items() if name != "total"}
+    folder.write_json(
+        TIMING_FILE,
+        {
+            "seconds": total,
+            "steps_per_second": progress.env_steps / total if total else 0.0,
+            "shares": {name: seconds / total if total else 0.0 for name, seconds in sorted(parts.items())},
+        },
+    )
+
+
+# -- a run to look at ---------------------------------------------------------------------------------------------
+
+
+def run(
+    recipe: Path | str,
+    *,
+    seed: int | None = None,
+    sets: Sequence[str] = (),
+    out: Path | str | None = None,
+    overwrite: bool = False,
+    plugins: Sequence[Path | str] = (),
+) -> Run:
+    """Train and evaluate what a recipe describes, as ``cbr run`` does.
+
+    Args:
+        recipe: a recipe file; the shipped ones are found by ``recipes/NAME.yaml`` from any folder.
+        seed: overrides the recipe's.
+        sets: ``a.b=c`` texts, as after ``--set``.
+        out: the run's folder; a new one in runs/ if left out.
+        overwrite: replace the run in `out`.
+        plugins: loose plugin files.
+
+    Raises:
+        CbrError: something is wrong with the recipe, or the run failed.
+    """
+    checked, report = checked_recipe(Path(recipe), overrides_of(sets, seed, None), list(map(Path, plugins)))
+    _, folder = start(checked, report, None if out is None else Path(out), overwrite=overwrite)
+    return Run(folder, report)
+
+
+def open(path: Path | str, *, plugins: Sequence[Path | str] = ()) -> Run:
+    """The run in a folder, to look at; nothing in the folder changes, and the run may go on meanwhile.
+
+    Raises:
+        RunFolderError: the folder holds no run.
+    """
+    return Run(path, plugins_of(list(map(Path, plugins))))

@@ -1,0 +1,190 @@
+"""Checkpoints: safetensors + JSON, complete or absent. Nothing that could run code is ever loaded."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from cbrcore.cycle.reasoner import CaseBasedReasoner
+from cbrcore.errors import RunFolderError
+from cbrcore.interfaces import CaseStore
+from cbrcore.types import Episode
+
+log = logging.getLogger(__name__)
+
+STATE_FILE = "state.json"
+TENSORS_FILE = "tensors.safetensors"
+FORMAT = 2
+KEPT = 2
+LAST_SCORES = 100
+
+
+@dataclass
+class Progress:
+    """Everything a run counts, as plain data.
+
+    `games_played` is the number of finished game plays ("episode" in metrics.jsonl); `recent_scores` are the final
+    scores of the last 100, `endings` says how many ended in which way.
+    """
+
+    games_played: int = 0
+    env_steps: int = 0
+    metrics_bytes: int = 0
+    pretrained: bool = False
+    pretraining: dict[str, Any] = field(default_factory=dict)
+    recent_scores: list[float] = field(default_factory=list)
+    best_score: float | None = None
+    endings: dict[str, int] = field(default_factory=dict)
+    skipped_updates: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def count(self, episode: Episode) -> None:
+        """Take in a finished game play of the training."""
+        self.games_played += 1
+        self.recent_scores = [*self.recent_scores, episode.score][-LAST_SCORES:]
+        self.best_score = episode.score if self.best_score is None else max(self.best_score, episode.score)
+        ending = str(episode.ending)
+        self.endings[ending] = self.endings.get(ending, 0) + 1
+
+
+def save_checkpoint(
+    folder: Path,
+    progress: Progress,
+    tensors: dict[str, Tensor],
+    streams: dict[str, Any],
+    memories: Mapping[str, CaseStore],
+) -> Path:
+    """Write one checkpoint below `folder` and drop all but the newest ones.
+
+    It is made under a temporary name and renamed when complete, so a kill leaves the older one.
+
+    Raises:
+        RunFolderError: a tensor is not finite; the last good checkpoint is kept.
+    """
+    bad = [
+        name for name, value in tensors.items() if value.is_floating_point() and not torch.isfinite(value).all()
+    ]
+    if bad:
+        raise RunFolderError(f"not saved: {bad[0]} holds values that are not finite")
+    final = folder / f"{progress.games_played:08d}"
+    temporary = folder / f".{final.name}.{os.getpid()}.tmp"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    save_file(
+        {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, temporary / TENSORS_FILE
+    )
+    for name, memory in memories.items():
+        memory.save(temporary / name)
+    state = {"format": FORMAT, "torch": torch.__version__, "progress": asdict(progress), "streams": streams}
+    (temporary / STATE_FILE).write_text(json.dumps(state), encoding="utf-8")
+    shutil.rmtree(final, ignore_errors=True)
+    temporary.rename(final)
+    _prune(folder)
+    return final
+
+
+def rewrite_memories(checkpoint: Path, memories: Mapping[str, CaseStore]) -> None:
+    """Replace the memories in a checkpoint; each is complete or as it was."""
+    for name, memory in memories.items():
+        fresh, old = checkpoint / f".{name}.tmp", checkpoint / f".{name}.old"
+        memory.save(fresh)
+        (checkpoint / name).rename(old)
+        fresh.rename(checkpoint / name)
+        shutil.rmtree(old)
+
+
+def latest_checkpoint(folder: Path) -> Path | None:
+    """The checkpoint with the most finished games, by what it says of itself, not by its name."""
+    found = [(state["progress"]["games_played"], path) for path, state in _complete(folder)]
+    return max(found)[1] if found else None
+
+
+def load_checkpoint(
+    path: Path, memories: Mapping[str, CaseStore]
+) -> tuple[Progress, dict[str, Tensor], dict[str, Any]]:
+    """(progress, tensors on the CPU, states of the random streams); fills `memories`.
+
+    Raises:
+        RunFolderError: a file is missing or damaged, or of an unknown format.
+    """
+    try:
+        state = json.loads((path / STATE_FILE).read_text(encoding="utf-8"))
+        if state["format"] != FORMAT:
+            raise RunFolderError(f"{path}: checkpoint format {state['format']}; this version reads {FORMAT}")
+        tensors = load_file(path / TENSORS_FILE)
+        progress = Progress(**state["progress"])
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise RunFolderError(
+            f"{path}: damaged checkpoint: {error}", hint="remove it to use the one before"
+        ) from error
+    for name, memory in memories.items():
+        memory.load(path / name)
+    return progress, tensors, state["streams"]
+
+
+def _complete(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
+    found = []
+    for path in sorted(folder.glob("*/" + STATE_FILE)) if folder.is_dir() else []:
+        if path.parent.name.startswith("."):
+            continue
+        try:
+            state = json.loads(path.read_text(encoding="utf-8"))
+            state["progress"]["games_played"] += 0
+        except (OSError, ValueError, KeyError, TypeError):
+            log.warning("%s is damaged and not used", path)
+            continue
+        found.append((path.parent, state))
+    return found
+
+
+def _prune(folder: Path) -> None:
+    for leftover in folder.glob(".*.tmp"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    by_age = sorted(_complete(folder), key=lambda item: item[1]["progress"]["games_played"])
+    for path, _ in by_age[:-KEPT]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def agent_modules(reasoner: CaseBasedReasoner) -> dict[str, Any]:
+    """Everything of an agent that has weights or buffers, by name."""
+    modules: dict[str, Any] = {"agent": reasoner.agent}
+    if reasoner.retriever is not None:
+        modules |= {"context_encoder": reasoner.retriever.encoder, "quantizer": reasoner.retriever.quantizer}
+    return modules
+
+
+def module_tensors(modules: dict[str, Any]) -> dict[str, Tensor]:
+    """State dicts of several modules as one flat dictionary, "name:key" -> tensor."""
+    return {
+        f"{name}:{key}": value for name, module in modules.items() for key, value in module.state_dict().items()
+    }
+
+
+def restore_agent(path: Path, reasoner: CaseBasedReasoner) -> tuple[Progress, dict[str, Tensor], dict[str, Any]]:
+    """Fill the agent's modules and memory from a checkpoint; returns what `load_checkpoint` does.
+
+    Values move to each module's own device, so a checkpoint from a GPU loads on a CPU and back.
+    """
+    memories = reasoner.retriever.memory.stores() if reasoner.retriever else {}
+    progress, tensors, streams = load_checkpoint(path, memories)
+    for name, module in agent_modules(reasoner).items():
+        prefix = f"{name}:"
+        state = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+        try:
+            module.load_state_dict(state)
+        except RuntimeError as error:
+            raise RunFolderError(
+                f"the checkpoint does not fit the {name}: {error}", hint="resume with the recipe that wrote it"
+            ) from error
+    return progress, tensors, streams

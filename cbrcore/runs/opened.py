@@ -1,0 +1,321 @@
+"""A run to look at: its records as plain data, its agent to play with, its cases to compare with.
+
+Nothing in its folder changes, and the run may go on meanwhile. torch is imported when an agent is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cbrcore.cycle.runner import Play
+from cbrcore.errors import CbrError, RunFolderError, suggest
+from cbrcore.interfaces import CaseStore, Environment, Memory
+from cbrcore.recipe import load_recipe
+from cbrcore.recipe.text import parse
+from cbrcore.rng import generator
+from cbrcore.runs.folder import METRICS_FILE, RESULTS_FILE, read_json, stored_recipe
+from cbrcore.types import Match
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from cbrcore.config import Recipe
+    from cbrcore.cycle.retriever import Retriever
+    from cbrcore.interfaces import Situation
+    from cbrcore.plugins import PluginReport
+    from cbrcore.runs.assemble import Parts
+    from cbrcore.runs.checkpoint import Progress
+    from cbrcore.types import Action, Case, Observation
+
+NO_MEMORY = "its recipe has none: add 'memory: {}' and what a memory needs"
+
+
+class Run:
+    """A run's folder, and its parts with the weights and the memory of the latest checkpoint.
+
+    The parts are built when they are first needed. A ``with`` block, or `close`, releases their engines.
+
+    Raises:
+        RunFolderError: the folder holds no run.
+    """
+
+    def __init__(self, path: Path | str, plugins: PluginReport) -> None:
+        self.path = Path(path)
+        self.plugins = plugins
+        self._open: tuple[Parts, Progress] | None = None
+        self._playing: Play | None = None
+        stored_recipe(self.path)
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the engines; safe to call twice. Whatever needs the parts later opens them again, at the
+        checkpoint that is the latest one by then."""
+        self._leave_play("the run was closed")
+        if self._open is not None:
+            self._open[0].close()
+            self._open = None
+
+    # -- its records -------------------------------------------------------------------------------------------
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """What recipe.yaml holds, as plain data, whatever is installed here."""
+        data: dict[str, Any] = parse(stored_recipe(self.path).read_text(encoding="utf-8")).data
+        return data
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """What results.json holds. RunFolderError: the run is not finished."""
+        if not (self.path / RESULTS_FILE).is_file():
+            raise RunFolderError(f"{self.path} is not finished", hint=f"go on: cbr run --resume {self.path}")
+        found: dict[str, Any] = read_json(self.path / RESULTS_FILE)
+        return found
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """The rows of metrics.jsonl: one for each episode so far."""
+        path = self.path / METRICS_FILE
+        written = path.read_bytes() if path.is_file() else b""
+        *lines, _ = written.split(b"\n")  # the last one is empty, or not written to its end yet
+        return [json.loads(line) for line in lines]
+
+    # -- its parts ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def checked(self) -> Recipe:
+        """Its recipe, to be looked at: one game at a time, and without a GPU where there is none."""
+        recipe = load_recipe(stored_recipe(self.path), registry=self.plugins.registry)
+        device = "auto" if recipe.run.device == "cuda" else recipe.run.device
+        return recipe.model_copy(update={"run": recipe.run.model_copy(update={"num_envs": 1, "device": device})})
+
+    @property
+    def parts(self) -> Parts:
+        """Its parts.
+
+        Raises:
+            RunFolderError: the run has no checkpoint yet.
+            CbrError: a part cannot be built here (missing games, model, module).
+        """
+        return self._opened()[0]
+
+    @property
+    def progress(self) -> Progress:
+        """How far it came; see `parts`."""
+        return self._opened()[1]
+
+    def _opened(self) -> tuple[Parts, Progress]:
+        if self._open is None:
+            from cbrcore.runs.assemble import assemble
+
+            newest_checkpoint(self.path)  # nothing is built in vain
+            single_thread()
+            parts = assemble(self.checked, self.plugins.registry, recipe_dir=self.checked.directory)
+            try:
+                self._open = parts, self._restored(parts)
+            except BaseException:
+                parts.close()
+                raise
+        return self._open
+
+    def _restored(self, parts: Parts) -> Progress:
+        """Fill the parts from the latest checkpoint; a run that goes on may replace it by a newer one."""
+        from cbrcore.runs.checkpoint import restore_agent
+
+        checkpoint = newest_checkpoint(self.path)
+        while True:
+            try:
+                return restore_agent(checkpoint, parts.reasoner)[0]
+            except RunFolderError:
+                tried, checkpoint = checkpoint, newest_checkpoint(self.path)
+                if checkpoint == tried:
+                    raise
+
+    # -- its agent plays ---------------------------------------------------------------------------------------
+
+    def play(
+        self, game: str | None = None, *, split: str | None = None, seed: int | None = None, greedy: bool = False
+    ) -> Play:
+        """A game play of the trained agent, step by step: ``for step in run.play(): step.decision``.
+
+        A run has one set of engines: the play that was begun before ends here.
+
+        Args:
+            game: the split's first one, if left out.
+            split: the one that holds `game`, or the first that is evaluated.
+            seed: of the agent's draws and the game's chance; the run's, if left out.
+            greedy: take the agent's most probable action instead of drawing one.
+
+        Raises:
+            CbrError: there is no such split or game.
+        """
+        return next(self.plays(split, game, seed=seed, greedy=greedy))
+
+    def plays(
+        self,
+        split: str | None = None,
+        game: str | None = None,
+        *,
+        episodes: int = 1,
+        seed: int | None = None,
+        greedy: bool = False,
+    ) -> Iterator[Play]:
+        """Game plays, one after the other; see `play`. Without `seed` and `game`, and each played to its end, they
+        are those that the evaluation measured.
+
+        Args:
+            episodes: how many; the split's games in turn, and from the start again.
+        """
+        environment = self.parts.environment
+        split = split or _split_of(environment, game, self.checked.evaluation.splits)
+        seed = self.checked.seed if seed is None else seed
+        return self._plays(split, _games(environment, split, game), episodes, seed, greedy=greedy)
+
+    def _plays(
+        self, split: str, games: Sequence[str], episodes: int, seed: int, *, greedy: bool
+    ) -> Iterator[Play]:
+        from cbrcore.cycle.evaluation import FrozenActor, game_seed, pass_seed
+
+        parts = self.parts
+        for number in range(-(-episodes // len(games))):
+            stream = pass_seed(seed, split, number)
+            actor = FrozenActor(parts.reasoner, generator(stream), greedy=greedy)
+            for game in games[: episodes - number * len(games)]:
+                self._leave_play("another play of this run began")
+                self._playing = Play(
+                    parts.environment, actor, game, game_seed(stream, game), split=split, number=number
+                )
+                yield self._playing
+
+    def _leave_play(self, why: str) -> None:
+        if self._playing is not None:
+            self._playing.leave(why)
+            self._playing = None
+
+    # -- its cases ---------------------------------------------------------------------------------------------
+
+    @property
+    def memory(self) -> RunMemory:
+        """Its cases. RunFolderError: it has no case memory."""
+        return self.memories["memory"]
+
+    @property
+    def memories(self) -> dict[str, RunMemory]:
+        """Everything that it remembers, by name: "memory", and "failures" where those are kept. RunFolderError: it
+        has no case memory."""
+        retriever = self.parts.reasoner.retriever
+        if retriever is None:
+            raise RunFolderError(f"{self.path} has no case memory", hint=NO_MEMORY)
+        return {name: RunMemory(self.path, retriever, store) for name, store in retriever.memory.stores().items()}
+
+
+class RunMemory:
+    """Cases of a run, to look into; looking changes nothing, not even in a play that goes on."""
+
+    def __init__(self, run: Path, retriever: Retriever, store: CaseStore) -> None:
+        self._run = run
+        self._retriever = retriever
+        self._store = store
+
+    def __repr__(self) -> str:
+        return f"RunMemory({len(self)} cases of {str(self._run)!r})"
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    def __iter__(self) -> Iterator[Case]:
+        return iter(self._store.cases)
+
+    def case(self, number: int) -> Case:
+        """The case of this number. CbrError: there is none."""
+        for case in self:
+            if case.id == number:
+                return case
+        hint = f"see which there are: cbr cases list {self._run}"
+        raise CbrError(f"{self._run} has no case {number}", hint=hint)
+
+    def situation(self, case: Case) -> Situation:
+        """What the case's key was made of, beside its seeds; None where that was not stored."""
+        return self._store.situations.get(case.id)
+
+    def similar(
+        self, observation: Observation, action: Action, *, count: int = 5, past: Sequence[Observation] = ()
+    ) -> list[Match]:
+        """The cases that are most similar to an action in a state, with their relevance, whatever tau says. None
+        for an action without entities, for which nothing is ever retrieved.
+
+        Args:
+            past: earlier observations of the episode, for encoders that look back.
+        """
+        seeds = self._retriever.view(action).seeds
+        if not seeds or not len(self):
+            return []
+        situation = self._retriever.encoder.situation(observation, past)
+        return self._compared(self._retriever.key(situation, seeds))[:count]
+
+    def neighbours(self, case: Case, *, count: int = 5) -> list[Match]:
+        """The other cases whose keys are most similar to the one of a case, with that similarity."""
+        found = self._compared(self._store.key_of(case))
+        return [match for match in found if match.case is not case][:count]
+
+    def _compared(self, key: Tensor) -> list[Match]:
+        """All cases, the most similar first; of equals the more often rewarded, then the more recent one. Those at
+        which an approximate index does not look are left out."""
+        if not isinstance(self._store, Memory):  # it keeps cases, and compares none
+            return []
+        relevances = self._store.similarities(key.unsqueeze(0))[0].tolist()  # [m]
+        found = [Match(case, value) for case, value in zip(self, relevances, strict=True) if value >= 0]
+        return sorted(
+            found, key=lambda m: (m.relevance, m.case.rewarded, m.case.last_step, m.case.id), reverse=True
+        )
+
+
+def newest_checkpoint(run: Path) -> Path:
+    """The latest checkpoint of a run; RunFolderError if the folder holds no run, or the run has none."""
+    from cbrcore.runs.checkpoint import latest_checkpoint
+
+    stored_recipe(run)
+    checkpoint = latest_checkpoint(run / "checkpoints")
+    if checkpoint is None:
+        raise RunFolderError(f"{run} has no checkpoint", hint="train first: cbr run")
+    return checkpoint
+
+
+def single_thread() -> None:
+    """Small networks run faster on one thread, and the figures do not depend on the machine's cores."""
+    import torch
+
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
+
+
+def _split_of(environment: Environment, game: str | None, evaluated: Sequence[str]) -> str:
+    """The split that holds the game; without one the first that is evaluated, else one that is not trained on."""
+    splits = list(dict.fromkeys([*evaluated, *environment.splits()]))
+    if game is None:
+        others = [split for split in splits if split != "train"]
+        return (list(evaluated) or others or splits)[0]
+    found = next((split for split in splits if game in environment.games(split)), None)
+    if found is None:
+        known = [name for split in splits for name in environment.games(split)]
+        raise CbrError(f"this run's environment has no game {game!r}. {suggest(game, known)}")
+    return found
+
+
+def _games(environment: Environment, split: str, game: str | None) -> Sequence[str]:
+    games = environment.games(split)
+    if game is not None and game not in games:
+        raise CbrError(f"the split {split!r} has no game {game!r}. {suggest(game, games)}")
+    return games if game is None else (game,)

@@ -1,1 +1,0 @@
-"""Losses, pretraining, the training loop and checkpoints. From here down torch is imported."""

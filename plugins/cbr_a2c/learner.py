@@ -1,0 +1,124 @@
+"""Online learning: A2C for the agent's own steps, the contrastive loss for reused ones [P §5]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from cbr_a2c.a2c import a2c_loss
+from cbr_a2c.contrastive import contrastive_loss
+from cbr_a2c.optimizer import GuardedAdam, load_optimizers, optimizer_tensors
+from cbr_a2c.windows import LossMeans, Windows, training_mode
+from cbrcore.config import NoSettings, TrainingConfig
+from cbrcore.cycle.reasoner import CaseBasedReasoner
+from cbrcore.cycle.retriever import Retriever
+from cbrcore.interfaces import Build, Stopwatch
+from cbrcore.rng import Streams
+from cbrcore.types import Transition
+
+
+class A2cLearner:
+    """Turns the transitions of the running episodes into updates of the agent and of the retriever.
+
+    On a step whose action came from the agent the losses are L_pi + L_v + L_e; on a step whose action was
+    reused it is L_r alone [P §5]. Rewards of reused steps still count in the returns of earlier steps.
+    """
+
+    def __init__(self, config: NoSettings | None = None, build: Build | None = None) -> None:
+        self.losses = LossMeans()
+
+    def __repr__(self) -> str:
+        return "A2cLearner()"
+
+    def begin(
+        self, players: Sequence[CaseBasedReasoner], training: TrainingConfig, streams: Streams, clock: Stopwatch
+    ) -> None:
+        """Make the optimisers, one for the agent and one for the retriever."""
+        self.player, self.training, self.streams, self.clock = players[0], training, streams, clock
+        self.windows = Windows(players, training)
+        retriever = self.player.retriever
+        self.agent_optimizer = GuardedAdam(
+            "agent",
+            self.player.agent.parameters(),
+            learning_rate=training.agent_learning_rate,
+            clip=training.clip,
+        )
+        self.retriever_optimizer = GuardedAdam(
+            "retriever",
+            retriever.parameters() if retriever else [],
+            learning_rate=training.retriever_learning_rate,
+            clip=training.clip,
+        )
+
+    def took_step(self, seat: int, transition: Transition) -> None:
+        """Collect a step."""
+        self.windows.add(seat, transition)
+
+    def round_of_steps_done(self) -> None:
+        """Update when a window is full, or when every episode has ended."""
+        if not self.windows.due:
+            return
+        steps, returns = self.windows.take(valued=self.agent_optimizer.active)
+        with self.clock.part("update"):
+            self._update_agent(steps, returns)
+            if self.player.retriever is not None:
+                self._update_retriever(self.player.retriever, steps)
+
+    def _update_agent(self, steps: list[Transition], returns: list[float]) -> None:
+        """L_pi + L_v + L_e on the steps whose action was the agent's own."""
+        pairs = zip(steps, returns, strict=True)
+        own = [(step, target) for step, target in pairs if step.decision.source == "agent"]
+        if not own or not self.agent_optimizer.active:
+            return
+        with training_mode(self.player.agent, streams=self.streams, name="agent-update"):
+            loss = a2c_loss(
+                self.player.agent.policy([step.trace.agent_input for step, _ in own]),
+                [step.observation.admissible.index(step.decision.action) for step, _ in own],
+                [target for _, target in own],
+                value_weight=self.training.value_weight,
+                entropy_weight=self.training.entropy_weight,
+            )
+            self.agent_optimizer.step(loss.total)
+        self.losses.note(**loss.means())
+
+    def _update_retriever(self, retriever: Retriever, steps: list[Transition]) -> None:
+        """L_r between the executed action's context and the retrieved key. Steps that put an already scored
+        object back in place are left out: they earn nothing although they are right."""
+        reused = [step for step in steps if step.decision.source == "reuse" and not step.result.rescored]
+        if not reused or not self.retriever_optimizer.active:
+            return
+        pairs = [(step.trace.situation, step.decision.chosen.seeds) for step in reused if step.decision.chosen]
+        keys = torch.stack([step.trace.matched_key for step in reused])  # [n, ...]
+        with training_mode(retriever.encoder, retriever.quantizer, streams=self.streams, name="retriever-update"):
+            contexts = retriever.encoder.contexts_of_pairs(pairs)  # [n, d]
+            similarity = retriever.quantizer.similarity(contexts, keys)  # [n]
+            failed = torch.tensor([step.result.reward <= 0 for step in reused]).to(similarity)
+            loss = contrastive_loss(similarity, failed, margin=self.training.margin).sum()
+            done = self.retriever_optimizer.step(loss + retriever.quantizer.regularizer(contexts))
+            if done:
+                retriever.quantizer.maintain(contexts.detach(), self.streams.torch("maintain"))
+        self.losses.note(retriever=loss.item() / len(reused))
+
+    # -- records and checkpoints ---------------------------------------------------------------------------
+
+    def pop_losses(self) -> dict[str, float | None]:
+        """Mean losses since the last call; None where there was no update."""
+        return self.losses.pop()
+
+    @property
+    def skipped(self) -> int:
+        """Updates that a loss or gradient that is not finite has cost."""
+        return sum(optimizer.skipped for optimizer in self._optimizers().values())
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The optimisers' states."""
+        return optimizer_tensors(self._optimizers())
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Continue from a checkpoint."""
+        load_optimizers(self._optimizers(), tensors)
+
+    def _optimizers(self) -> dict[str, GuardedAdam]:
+        return {"agent_optimizer": self.agent_optimizer, "retriever_optimizer": self.retriever_optimizer}

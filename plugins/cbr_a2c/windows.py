@@ -1,0 +1,104 @@
+"""Steps of the running episodes until an update is due, with their n-step returns."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from cbr_a2c.a2c import n_step_returns
+from cbrcore.config import TrainingConfig
+from cbrcore.cycle.reasoner import CaseBasedReasoner
+from cbrcore.interfaces import Trainable
+from cbrcore.rng import Streams
+from cbrcore.types import Ending, Transition
+
+
+class Windows:
+    """One window of consecutive steps for each game that is played at the same time.
+
+    Args:
+        players: who plays; they value the observation after a window's last step.
+    """
+
+    def __init__(self, players: Sequence[CaseBasedReasoner], training: TrainingConfig) -> None:
+        self.players = players
+        self.training = training
+        self._windows: list[list[Transition]] = [[] for _ in players]
+
+    def __repr__(self) -> str:
+        return f"Windows({[len(window) for window in self._windows]} steps)"
+
+    def add(self, seat: int, step: Transition) -> None:
+        """A step of the player in this seat."""
+        self._windows[seat].append(step)
+
+    @property
+    def due(self) -> bool:
+        """Whether a window is full, or every episode has ended."""
+        begun = [window for window in self._windows if window]
+        full = any(len(window) >= self.training.update_every for window in begun)
+        return bool(begun) and (full or all(window[-1].result.ending is not None for window in begun))
+
+    def take(self, *, valued: bool) -> tuple[list[Transition], list[float]]:
+        """All steps, and the return R_t of each; the windows are empty then.
+
+        Args:
+            valued: whether the value of what follows a window counts (not for an agent that learns nothing).
+        """
+        windows, self._windows = self._windows, [[] for _ in self.players]
+        returns = [
+            target
+            for player, window in zip(self.players, windows, strict=True)
+            if window
+            for target in self._returns(player, window, valued=valued)
+        ]
+        return [step for window in windows for step in window], returns
+
+    def _returns(self, player: CaseBasedReasoner, window: list[Transition], *, valued: bool) -> list[float]:
+        rewards = [step.result.reward + self._bonus(step) for step in window]
+        last = window[-1].result
+        # V(s_T) is 0 where the game truly ended, else (also at a time limit) the next observation's value
+        ended = last.ending is not None and last.ending.terminal
+        bootstrap = player.value_of(last.observation) if valued and not ended else 0.0
+        return n_step_returns(rewards, gamma=self.training.gamma, bootstrap=bootstrap)
+
+    def _bonus(self, step: Transition) -> float:
+        return self.training.win_bonus if step.result.ending is Ending.WON else 0.0
+
+
+class LossMeans:
+    """Losses since the last metrics row."""
+
+    NAMES = ("policy", "value", "entropy", "retriever")
+
+    def __init__(self) -> None:
+        self._losses: dict[str, list[float]] = defaultdict(list)
+
+    def note(self, **losses: float) -> None:
+        """One update's losses per step."""
+        for name, value in losses.items():
+            self._losses[name].append(value)
+
+    def pop(self) -> dict[str, float | None]:
+        """Means since the last call as ``loss_<name>``; None where there was no update."""
+        found = {name: self._losses[name] for name in self.NAMES}
+        self._losses.clear()
+        return {f"loss_{name}": sum(values) / len(values) if values else None for name, values in found.items()}
+
+
+@contextmanager
+def training_mode(*modules: Trainable, streams: Streams, name: str) -> Iterator[None]:
+    """Modules in train mode, torch's global generator (dropout) on the named stream; both are put back."""
+    seed = int(streams.numpy(name).integers(2**62))
+    for module in modules:
+        module.train()
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            for module in modules:
+                module.train(False)

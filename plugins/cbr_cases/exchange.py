@@ -1,0 +1,73 @@
+"""Cases between runs: take those of one run out, put them into another."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from cbrcore import Run
+from cbrcore.cycle.casefiles import read_cases, write_cases
+from cbrcore.cycle.retriever import tensors_digest
+from cbrcore.errors import RunFolderError
+from cbrcore.runs import newest_checkpoint
+from cbrcore.runs.checkpoint import load_checkpoint, rewrite_memories
+from cbrcore.runs.folder import RunFolder
+
+MEMORY = "memory"
+FAILURES = "failures"
+MADE_BY = ("context_encoder:", "quantizer:")
+"""The tensors of a checkpoint that make keys."""
+
+
+def export_cases(run: Path, to: Path) -> int:
+    """Write the cases of a run's latest checkpoint into the folder `to`, with what other runs need to use them.
+
+    Returns:
+        How many there are.
+
+    Raises:
+        RunFolderError: the run has no checkpoint or no case memory, or `to` holds cases already.
+    """
+    checkpoint = checkpoint_with_cases(run)
+    if (to / "cases.jsonl").exists():
+        raise RunFolderError(f"{to} holds cases already", hint="name a new folder")
+    _, tensors, _ = load_checkpoint(checkpoint, {})
+    weights = tensors_digest({name: value for name, value in tensors.items() if name.startswith(MADE_BY)})
+    stored = read_cases(checkpoint / MEMORY)
+    write_cases(to, replace(stored, weights=weights))
+    return len(stored.cases)
+
+
+def import_cases(run: Run, source: Path) -> tuple[int, int]:
+    """Add the cases in the folder `source` to a run's latest checkpoint. Keys are made anew where the run's
+    encoders are others.
+
+    Returns:
+        (how many were new, how many the run has now).
+
+    Raises:
+        RunFolderError: the run is in use, or has no checkpoint or no case memory; `source` holds no cases.
+        RunFailed: keys cannot be made anew.
+    """
+    stored = read_cases(source)
+    with closing(RunFolder.resume(run.path)) as folder:  # nobody trains it meanwhile
+        checkpoint = checkpoint_with_cases(run.path)
+        retriever = run.parts.reasoner.retriever
+        assert retriever is not None  # the checkpoint has cases
+        new = retriever.adopt(stored)
+        rewrite_memories(checkpoint, retriever.memory.stores())
+        retriever.memory.save(folder.memory, weights=retriever.digest())
+        return new, len(retriever.memory)
+
+
+def checkpoint_with_cases(run: Path, memory: str = MEMORY) -> Path:
+    """The latest checkpoint of a run; RunFolderError if the run has none, or no such memory."""
+    checkpoint = newest_checkpoint(run)
+    if not (checkpoint / MEMORY).is_dir():
+        raise RunFolderError(f"{run} has no case memory", hint="its recipe has none: add the four CBR parts")
+    if not (checkpoint / memory).is_dir():
+        raise RunFolderError(
+            f"{run} keeps no cases that failed", hint="its recipe would have `memory: {outcome: both}`"
+        )
+    return checkpoint

@@ -1,0 +1,307 @@
+"""The case memory M: a set of (key, action) pairs over an exact or approximate key index [P §3, §4.2]."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cbr_memory.config import CaseMemoryConfig
+from cbrcore.cycle.casefiles import read_cases, write_cases
+from cbrcore.errors import CbrError, RunFolderError
+from cbrcore.interfaces import Build, KeyIndex, RetainItem, Situation, StoredCases
+from cbrcore.types import Action, Case, Match, Provenance
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def case_memory(config: CaseMemoryConfig, build: Build) -> CaseMemory:
+    """The memory that a recipe describes.
+
+    Raises:
+        CbrError: there is no quantizer whose keys it could hold.
+    """
+    if build.index is None:
+        raise CbrError("a case memory needs a quantizer", hint="add a quantizer to the recipe")
+    failures = CaseMemory(build.index(), identity=build.identity) if config.outcome == "both" else None
+    return CaseMemory(
+        build.index(),
+        identity=build.identity,
+        capacity=config.capacity,
+        eviction=config.eviction,
+        threshold=config.threshold,
+        neighbours=config.neighbours,
+        failures=failures,
+    )
+
+
+class CaseMemory:
+    """Cases by row, their keys in the index in the same order.
+
+    M is a set: an equal (key, template) pair is not stored twice, its counters are updated instead.
+
+    Args:
+        index: an empty index made by the quantizer whose keys will be stored.
+        identity: what made the keys (encoders, quantizer); memories of different identity do not mix.
+        capacity: most cases kept, None for no limit.
+        threshold: tau.
+        neighbours: so many of the most similar cases of a context vote on the template; 1: the most similar one
+            decides, as in the paper.
+        failures: cases that failed when they were reused; None if they are not kept.
+        eviction: "oldest" drops the case retained first, "least_used" the one least often rewarded or reused,
+            "least_successful" the one whose reuses were rewarded least (the older one among equals).
+
+    Attributes:
+        situations: case id -> what its key was made of, beside its seeds; enough to make the key again.
+    """
+
+    def __init__(
+        self,
+        index: KeyIndex,
+        *,
+        identity: str = "",
+        capacity: int | None = None,
+        eviction: str = "oldest",
+        threshold: float = 0.7,
+        neighbours: int = 1,
+        failures: CaseMemory | None = None,
+    ) -> None:
+        self.index = index
+        self.threshold = threshold
+        self.neighbours = neighbours
+        self.failures = failures
+        self.identity = identity
+        self.capacity = capacity
+        self.eviction = eviction
+        self.cases: list[Case] = []
+        self.situations: dict[int, Situation] = {}
+        self._rows: dict[tuple[bytes, str], Case] = {}
+        self._next_id = 0
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    def __repr__(self) -> str:
+        return f"CaseMemory({len(self)} cases, capacity={self.capacity}, index={self.index!r})"
+
+    def add(
+        self, key: Tensor, action: Action, provenance: Provenance, *, step: int, situation: Situation = None
+    ) -> Case:
+        """Retain a case, or count it if an equal (key, template) pair is there already.
+
+        Args:
+            key: one key, without a batch dimension.
+            step: environment steps of the run so far; tells which case is the more recent one.
+            situation: kept beside a new case.
+        """
+        pair = (_bytes(key), action.template)
+        known = self._rows.get(pair)
+        if known is not None:
+            known.rewarded += provenance.reward > 0
+            known.last_step = step
+            return known
+        case = Case(
+            id=self._next_id,
+            template=action.template,
+            entities=action.entities,
+            text=action.text,
+            provenance=provenance,
+            rewarded=int(provenance.reward > 0),
+            last_step=step,
+            seeds=action.seeds,
+        )
+        self._next_id += 1
+        self.situations[case.id] = situation
+        self.index.add(key.unsqueeze(0))
+        self.cases.append(case)
+        self._rows[pair] = case
+        self._evict(case)
+        return case
+
+    def similarities(self, keys: Tensor) -> Tensor:
+        """[n, len(self)]: of each key [n, ...] to each case; -inf where an approximate index does not look."""
+        return self.index.similarities(keys)
+
+    def retrieve(self, keys: Tensor) -> list[list[Match]]:
+        """For each key [n, ...] the most similar case with relevance above tau (several only if they tie); where
+        failures are kept, with the relevance of the most similar one of the same template."""
+        found = self.query(keys, threshold=self.threshold, neighbours=self.neighbours)
+        if self.failures is None:
+            return found
+        rows = [row for row, matches in enumerate(found) for _ in matches]
+        templates = [match.case.template for matches in found for match in matches]
+        against = iter(self.failures.nearest(keys[rows], templates))
+        return [[replace(match, against=next(against)) for match in matches] for matches in found]
+
+    def query(self, keys: Tensor, *, threshold: float, neighbours: int = 1) -> list[list[Match]]:
+        """For each key [n, ...] the most similar case, if its relevance is above `threshold` (strict).
+
+        Similarities are discrete and tie often. Of the cases tied at the maximum, one per template is
+        returned: the more often rewarded one, then the more recent one. Several neighbours vote, see `_elect`.
+        """
+        if not self.cases or not len(keys):
+            return [[] for _ in range(len(keys))]
+        similarities = self.index.similarities(keys)  # [n, m]
+        best = similarities.amax(dim=1)  # [n]
+        found: list[list[Match]] = []
+        for row, relevance in enumerate(best.tolist()):
+            if not relevance > threshold:  # NaN is never above
+                found.append([])
+            elif neighbours > 1:
+                found.append([self._elect(similarities[row], threshold, neighbours)])
+            else:
+                tied = (similarities[row] == best[row]).nonzero().flatten().tolist()
+                found.append(self._one_per_template([self.cases[i] for i in tied], relevance))
+        return found
+
+    def _elect(self, similarities: Tensor, threshold: float, neighbours: int) -> Match:
+        """The most similar cases [m] vote on the template, each with its relevance; the most similar case of the
+        template that wins speaks for it (a tie goes to the template with the more similar case)."""
+        above = (similarities > threshold).nonzero().flatten().tolist()
+        voters = [Match(self.cases[row], float(similarities[row])) for row in above]
+        voters.sort(key=lambda match: (match.relevance, *preference(match.case)), reverse=True)
+        votes: dict[str, float] = defaultdict(float)
+        for match in voters[:neighbours]:
+            votes[match.case.template] += match.relevance
+        winner = max(votes, key=lambda template: votes[template])  # the first of equals is the more similar one
+        return next(match for match in voters if match.case.template == winner)
+
+    def nearest(self, keys: Tensor, templates: Sequence[str]) -> list[float]:
+        """For each key [n, ...] the highest similarity among the cases of its template, 0 if there is none."""
+        if not self.cases or not len(keys):
+            return [0.0] * len(keys)
+        rows = self.index.similarities(keys).tolist()  # [n, m]
+        return [
+            max((s for s, case in zip(row, self.cases, strict=True) if case.template == template), default=0.0)
+            for row, template in zip(rows, templates, strict=True)
+        ]
+
+    def _one_per_template(self, tied: Sequence[Case], relevance: float) -> list[Match]:
+        chosen: dict[str, Case] = {}
+        for case in sorted(tied, key=preference):
+            chosen[case.template] = case  # the most preferred comes last
+        return [Match(case, relevance) for case in sorted(chosen.values(), key=preference, reverse=True)]
+
+    def key_of(self, case: Case) -> Tensor:
+        """The stored key [...] of a case."""
+        return self.index.keys()[self.cases.index(case)].clone()  # not the whole buffer
+
+    def note_outcome(self, item: RetainItem, provenance: Provenance, *, failed: bool, step: int) -> None:
+        """Negative evidence: keep a reuse that earned nothing; forget it when the same earns something."""
+        if self.failures is None or item.key is None:
+            return
+        if provenance.reward > 0:
+            self.failures.discard(item.key, item.action.template)
+        elif failed:
+            self.failures.add(item.key, item.action, provenance, step=step, situation=item.situation)
+
+    def stores(self) -> dict[str, CaseMemory]:
+        """All that is remembered, by name."""
+        return {"memory": self} | ({"failures": self.failures} if self.failures is not None else {})
+
+    def discard(self, key: Tensor, template: str) -> None:
+        """Forget the case with this key and template, if there is one."""
+        case = self._rows.get((_bytes(key), template))
+        if case is not None:
+            self._remove(case)
+
+    def replace_keys(self, keys: Tensor) -> None:
+        """Give the cases new keys [len(self), ...]. Of cases that become equal the preferred one stays, with the
+        counts of all."""
+        kept: dict[tuple[bytes, str], Case] = {}
+        for key, case in zip(keys, self.cases, strict=True):
+            pair = (_bytes(key), case.template)
+            if pair in kept:
+                case, other = sorted((kept[pair], case), key=preference, reverse=True)
+                _count_also(case, other)
+            kept[pair] = case
+        staying = {case.id for case in kept.values()}
+        rows = [row for row, case in enumerate(self.cases) if case.id in staying]
+        self.index.keep([])
+        self.index.add(keys[rows])
+        self.cases = [self.cases[row] for row in rows]
+        self._rows = kept
+        self.situations = {case.id: self.situations.get(case.id) for case in self.cases}
+
+    def _evict(self, newest: Case) -> None:
+        if self.capacity is None or len(self.cases) <= self.capacity:
+            return
+        order = {
+            "oldest": lambda case: case.id,
+            "least_used": lambda case: (case.rewarded + case.reused, case.id),
+            "least_successful": lambda case: ((case.reuse_rewarded + 1) / (case.reused + 2), case.id),
+        }[self.eviction]
+        self._remove(min((case for case in self.cases if case is not newest), key=order))
+
+    def _remove(self, leaving: Case) -> None:
+        rows = [row for row, case in enumerate(self.cases) if case is not leaving]
+        self.index.keep(rows)
+        self.cases = [self.cases[row] for row in rows]
+        self.situations.pop(leaving.id, None)
+        self._rows = {pair: case for pair, case in self._rows.items() if case is not leaving}
+
+    def save(self, folder: Path, *, weights: str = "") -> None:
+        """Write the cases into `folder`: enough to use them elsewhere (`cbrcore.cycle.casefiles`).
+
+        Args:
+            weights: a digest of the parameters that made the keys.
+        """
+        keys = self.index.keys() if self.cases else None
+        situations = [self.situations.get(case.id) for case in self.cases]
+        write_cases(folder, StoredCases(self.cases, keys, situations, self.identity, weights, self._next_id))
+
+    def load(self, folder: Path) -> None:
+        """Replace the contents by what `save` wrote.
+
+        Raises:
+            RunFolderError: files are missing or damaged, or the keys were made by other encoders.
+        """
+        stored = read_cases(folder)
+        if stored.identity != self.identity:
+            raise RunFolderError(
+                f"{folder}: these cases were stored with other encoders.\n"
+                f"  stored: {stored.identity}\n  now:    {self.identity}",
+                hint="use the recipe that stored them (recipe.yaml in the run folder)",
+            )
+        self.index.keep([])
+        self.cases, self.situations, self._rows, self._next_id = [], {}, {}, 0
+        self.merge(stored, stored.keys)
+        self._next_id = stored.next_id
+
+    def merge(self, stored: StoredCases, keys: Tensor | None) -> None:
+        """Add stored cases with these keys [len(stored.cases), ...]. A case that is here already is counted; the
+        others keep their numbers if these are free."""
+        for case, situation, key in zip(
+            stored.cases, stored.situations, () if keys is None else keys, strict=True
+        ):
+            pair = (_bytes(key), case.template)
+            if pair in self._rows:
+                _count_also(self._rows[pair], case)
+                continue
+            added = replace(case, id=max(case.id, self._next_id))
+            self._next_id = added.id + 1
+            self.index.add(key.unsqueeze(0))
+            self.cases.append(added)
+            self.situations[added.id] = situation
+            self._rows[pair] = added
+            self._evict(added)
+
+
+def preference(case: Case) -> tuple[int, int, int]:
+    """Order among equally relevant cases: more often rewarded, then more recent."""
+    return case.rewarded, case.last_step, case.id
+
+
+def _bytes(key: Tensor) -> bytes:
+    return key.detach().cpu().contiguous().numpy().tobytes()
+
+
+def _count_also(stays: Case, other: Case) -> None:
+    """Add the counts of an equal case."""
+    stays.rewarded += other.rewarded
+    stays.reused += other.reused
+    stays.reuse_rewarded += other.reuse_rewarded
+    stays.last_step = max(stays.last_step, other.last_step)

@@ -1,0 +1,40 @@
+"""``cbr new-plugin``: a distribution of one's own to start from."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cbrcore.registry import KINDS
+
+DEFAULT_KIND = "retain_policy"
+"""The kind with the smallest contract."""
+
+
+def new_plugin(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The plugin's name; also its package and folder.")],
+    *,
+    kind: Annotated[
+        str, typer.Option(metavar="KIND", help=f"The kind of its part: {', '.join(KINDS)}.")
+    ] = DEFAULT_KIND,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder is made in here.")] = Path("."),
+) -> None:
+    """Write a plugin of your own to start from: a working part with its tests, a recipe, ready to install."""
+    from cbr_new_plugin.writing import in_words, write_plugin
+
+    made = write_plugin(name, kind, out)
+    typer.echo("\n".join(str(made.folder / file) for file in made.files))
+    article = "an" if kind[0] in "aeiou" else "a"
+    typer.echo(f"\n{made.component}: {article} {in_words(kind)}. What to type next:", err=True)
+    steps = [
+        f"cd {shlex.quote(str(made.folder))}",
+        "pip install -e '.[test]'",
+        "cbr list-plugins -v",
+        "python -m pytest",
+        "cbr check recipe.yaml",
+        made.try_it,
+    ]
+    typer.echo("\n".join(f"  {step}" for step in steps), err=True)

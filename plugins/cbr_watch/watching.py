@@ -1,0 +1,202 @@
+"""Watch a trained agent play: its decisions, explained while they are made. Weights and memory are frozen.
+
+Nothing is printed here: a `Watcher` is told, and may choose another action (a person who plays with advice).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbr_watch.explanations import Explanation, explain
+from cbrcore import Action, Case, Decision, EntityTuple, Episode, Match, Observation, Run, StepResult
+
+if TYPE_CHECKING:
+    from cbrcore.cycle.reasoner import CaseBasedReasoner, Trace
+    from cbrcore.cycle.runner import Play
+
+
+@dataclass(frozen=True)
+class Start:
+    """A game play that begins.
+
+    Attributes:
+        number: of the pass over the split's games; pass i plays as pass i of the evaluation does.
+        seed: of the game's own randomness.
+    """
+
+    split: str
+    game: str
+    number: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step that was taken, and why.
+
+    Attributes:
+        number: of the step in its episode, from 0 as in a case's origin.
+        observation: what was seen before.
+        explained: of the executed action.
+        decision, trace: the record that the explanation was made from.
+    """
+
+    start: Start
+    number: int
+    observation: Observation
+    explained: Explanation
+    result: StepResult
+    decision: Decision
+    trace: Trace
+
+    def data(self) -> dict[str, Any]:
+        """One line of ``cbr play --json``; the README tells the fields."""
+        seen = self.result.observation
+        return {
+            "split": self.start.split,
+            "game": self.start.game,
+            "pass": self.start.number,
+            "seed": self.start.seed,
+            "step": self.number,
+            "observation": self.observation.text,
+            "admissible": [action.text for action in self.observation.admissible],
+            **asdict(self.explained),
+            "reward": self.result.reward,
+            "score": seen.score,
+            "max_score": seen.max_score,
+            "ending": None if self.result.ending is None else str(self.result.ending),
+        }
+
+
+class Watcher(Protocol):
+    """Is told what happens, as it happens."""
+
+    def begins(self, start: Start) -> None:
+        """A game play begins."""
+
+    def decided(self, observation: Observation, explained: Explanation) -> Action | None:
+        """The agent has decided. An admissible action to take instead, or None to let it act."""
+
+    def stepped(self, step: Step) -> None:
+        """The action was executed."""
+
+
+def watch(
+    run: Run,
+    watcher: Watcher,
+    *,
+    split: str | None = None,
+    game: str | None = None,
+    episodes: int = 1,
+    seed: int | None = None,
+    greedy: bool = False,
+) -> list[Episode]:
+    """Play as `Run.plays` does, and tell the watcher; the episodes.
+
+    The seed of the run and no `game` give the very plays that the evaluation measured.
+
+    Args:
+        split: the first one that the recipe evaluates on, or the one that holds `game`, if left out.
+        game: play this one only.
+        episodes: how many; the split's games in turn, and from the start again.
+        seed: of the agent's draws and the games' randomness; the run's, if left out.
+        greedy: the agent takes its most probable action instead of drawing one.
+
+    Raises:
+        CbrError: there is no such split or game.
+        RunFailed: a game offers nothing to do.
+    """
+    played = []
+    for play in run.plays(split, game, episodes=episodes, seed=seed, greedy=greedy):
+        start = Start(play.split, play.game, play.number, play.seed)
+        watcher.begins(start)
+        while play.episode.ending is None:
+            watcher.stepped(_take_step(play, start, run.parts.reasoner, watcher))
+        played.append(play.episode)
+    return played
+
+
+def _take_step(play: Play, start: Start, reasoner: CaseBasedReasoner, watcher: Watcher) -> Step:
+    """Let the agent decide, explain it, ask the watcher, and do what came of that."""
+    decision, trace = play.decide()
+    policy = policy_of(reasoner, trace)
+    explained = _explained(decision, trace, reasoner, policy)
+    wanted = watcher.decided(play.observation, explained)
+    if wanted is not None and wanted != decision.action:
+        decision = replace(decision, action=wanted, source="person", chosen=None, agent_probability=policy[wanted])
+        explained = _explained(decision, trace, reasoner, policy)
+    number = play.episode.steps
+    taken = play.step(decision)
+    return Step(start, number, taken.observation, explained, taken.result, decision, trace)
+
+
+def _explained(
+    decision: Decision, trace: Trace, reasoner: CaseBasedReasoner, policy: Mapping[Action, float]
+) -> Explanation:
+    tau = reasoner.retriever.threshold if reasoner.retriever else None
+    return explain(decision, tau=tau, nearest=nearest_case(reasoner, trace), probabilities=policy)
+
+
+def policy_of(reasoner: CaseBasedReasoner, trace: Trace) -> dict[Action, float]:
+    """pi(a | s_t) of every admissible action at a step; changes nothing."""
+    import torch
+
+    with torch.no_grad():
+        logits = reasoner.agent.policy([trace.agent_input])[0].logits  # [A]
+    probabilities = torch.softmax(logits.double(), dim=0).tolist()
+    return dict(zip(trace.agent_input.observation.admissible, probabilities, strict=True))
+
+
+def nearest_case(reasoner: CaseBasedReasoner, trace: Trace) -> tuple[EntityTuple, Match] | None:
+    """(context, the most similar case) over all contexts of a step, whatever tau says; None if there is none."""
+    compared = similarities_at(reasoner, trace)
+    if not compared.values.size:
+        return None
+    column, row = divmod(int(compared.values.T.argmax()), len(compared.cases))  # the first context among equals
+    relevance = float(compared.values[row, column])
+    if relevance == float("-inf"):  # an approximate index did not look at any
+        return None
+    return compared.contexts[column], Match(compared.cases[row], relevance)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What the retriever compared at a step: every case of the memory with every context.
+
+    Attributes:
+        contexts: n, each once, in the order of the admissible actions.
+        arities: of each context, how many entities its actions take; a case of another arity cannot be reused.
+        cases: m, in the order of the memory.
+        values: [m, n] similarities in [0, 1]; -inf where an approximate index did not look.
+    """
+
+    contexts: tuple[EntityTuple, ...]
+    arities: tuple[frozenset[int], ...]
+    cases: tuple[Case, ...]
+    values: NDArray[np.float64]
+
+
+def similarities_at(reasoner: CaseBasedReasoner, trace: Trace) -> Compared:
+    """The similarities of a step that was just taken: the numbers that were compared with tau; changes nothing.
+
+    To be asked before the next episode begins, which forgets the keys of this one.
+    """
+    retriever, seen = reasoner.retriever, trace.agent_input.observation
+    if retriever is None:
+        return Compared((), (), (), np.zeros((0, 0)))
+    arities: dict[EntityTuple, set[int]] = {}
+    for action in seen.admissible:
+        if action.seeds:
+            view = retriever.view(action)
+            arities.setdefault(view.seeds, set()).add(len(view.entities))
+    memory, contexts = retriever.memory, tuple(arities)
+    values = np.zeros((len(memory), len(contexts)))
+    if values.size:
+        keys = retriever.keys(trace.situation, contexts)
+        values = memory.similarities(keys).double().cpu().numpy().T  # [n, m] -> [m, n]
+    return Compared(contexts, tuple(map(frozenset, arities.values())), tuple(memory.cases), values)

@@ -1,0 +1,107 @@
+"""pydantic in plain words. How errors read in a recipe is tested in test_recipe.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field
+
+from cbrcore.config import ComponentConfig, Settings
+from cbrcore.errors import PluginError
+from cbrcore.recipe.words import COMPUTED, REQUIRED, Setting, check, describe
+
+
+class Inner(Settings):
+    depth: int = 2
+    """How deep."""
+
+
+class Everything(ComponentConfig):
+    needed: int
+    """No default."""
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Between.
+
+    Two paragraphs."""
+    limit: Annotated[int, Field(ge=1)] | None = None
+    kind: Literal["a", "b"] = "a"
+    names: Annotated[tuple[str, ...], Field(min_length=1, max_length=3)] = ("x",)
+    word: Annotated[str, Field(min_length=2, max_length=5)] = "word"
+    even: Annotated[int, Field(multiple_of=2)] = 2
+    folder: Path = Path("games")
+    fresh: list[int] = Field(default_factory=list)
+    table: dict[str, int] = Field(default={})
+    flag: bool = False
+    either: int | str = 1
+    inner: Inner = Inner()
+    maybe: Inner | None = None
+
+
+def test_every_setting_is_described():
+    found = {setting.path: setting for setting in describe(Everything)}
+    assert found["needed"] == Setting("needed", "whole number", REQUIRED, "", "No default.")
+    assert found["share"] == Setting(
+        "share", "number", "0.5", "more than 0 and less than 1", "Between. Two paragraphs."
+    )
+    assert found["limit"] == Setting("limit", "whole number or null", "null", "at least 1", "")
+    assert (found["kind"].type, found["kind"].default) == ("a | b", '"a"')
+    assert (found["names"].type, found["names"].bounds) == (
+        "list of text",
+        "at least 1 entries and at most 3 entries",
+    )
+    assert found["word"].bounds == "at least 2 characters and at most 5 characters"
+    assert found["even"].bounds == "a multiple of 2"
+    assert (found["folder"].type, found["folder"].default) == ("path", '"games"')
+    assert (found["fresh"].type, found["fresh"].default) == ("list of whole number", COMPUTED)
+    assert found["table"].type == "section"
+    assert (found["flag"].type, found["either"].type) == ("true or false", "whole number or text")
+    assert found["inner.depth"] == Setting("inner.depth", "whole number", "2", "", "How deep.")
+    assert found["maybe"].type == "section or null"
+    assert "maybe.depth" in found
+    assert "inner" not in found
+
+
+@pytest.mark.parametrize(
+    ("data", "keys", "message"),
+    [
+        ({}, ("needed",), "is required"),
+        ({"needed": 1, "names": []}, ("names",), "must be a list of at least 1, got a list of 0"),
+        ({"needed": 1, "names": list("abcd")}, ("names",), "must be a list of at most 3, got a list of 4"),
+        ({"needed": 1, "word": "x"}, ("word",), "must be text of at least 2 characters, got the text 'x'"),
+        ({"needed": 1, "even": 3}, ("even",), "must be a multiple of 2, got 3"),
+        ({"needed": 1, "names": ["a", 2]}, ("names", 1), "must be text, got 2"),
+        ({"needed": 1, "table": {"a": "x"}}, ("table", "a"), "must be a whole number, got the text 'x'"),
+        ({"needed": 1, "table": 3}, ("table",), "must be a section of 'key: value' lines, got 3"),
+        ({"needed": 1, "maybe": {"depth": "x"}}, ("maybe", "depth"), "must be a whole number, got the text 'x'"),
+        ({"needed": 1, "fresh": "x"}, ("fresh",), "must be a list, got the text 'x'. Write [x]."),
+    ],
+)
+def test_faults_name_the_place_and_what_is_wanted(data, keys, message: str):
+    found, faults = check(Everything, data)
+    assert found is None
+    assert [(fault.keys, fault.message) for fault in faults] == [(keys, message)]
+
+
+def test_the_branches_of_a_union_are_no_keys():
+    _, faults = check(Everything, {"needed": 1, "either": [1]})
+    assert {fault.keys for fault in faults} == {("either",)}
+
+
+def test_right_settings_have_no_faults():
+    found, faults = check(
+        Everything, {"needed": 1, "names": ["a"], "folder": "x", "share": 0.1, "maybe": {"depth": 1}}
+    )
+    assert faults == []
+    assert found == Everything(needed=1, names=("a",), folder=Path("x"), share=0.1, maybe=Inner(depth=1))
+
+
+def test_a_type_that_no_recipe_can_hold_is_the_authors_mistake():
+    class Odd(BaseModel):
+        model_config = ConfigDict(arbitrary_types_allowed=True)
+        thing: Setting | object = None
+        other: type(iter([])) = None
+
+    with pytest.raises(PluginError, match="settings Odd have a type that no recipe can hold"):
+        describe(Odd)

@@ -71,9 +71,10 @@ class MlflowRecorder:
 
     @our_variables()
     def finish(self, results: Mapping[str, Any]) -> None:
-        """The results become a file, and their numbers metrics, except those of single games."""
+        """The results become a file, and their numbers metrics, without those of single games and the protocol."""
         text = json.dumps(results, indent=2, ensure_ascii=False, default=str)
-        numbers = {n: value for n, value in flat(results) if is_number(value) and ".games." not in n}
+        found = {name: value for name, value in results.items() if name not in ("schema", "protocol")}
+        numbers = {name: value for name, value in flat(found) if is_number(value) and ".games." not in name}
         with self._last_error():
             self._client.log_text(self._run_id, f"{text}\n", "results.json")
             self._log(numbers, step=0)

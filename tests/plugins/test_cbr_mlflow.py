@@ -84,6 +84,8 @@ def test_the_run_is_described_by_settings_recipe_and_results(folder):
     recipe = {"name": "r", "agent": {"use": "cbr_text/text", "hidden": 64}, "cases": None, "splits": ["in", "out"]}
     recorder = begun(folder, config=MlflowConfig(experiment="e", run_name="n", tags={"k": "v"}), recipe=recipe)
     results = {
+        "schema": 1,
+        "protocol": {"seed": 1},
         "name": "x",
         "evaluation": {"in": {"steps": {"mean": 2.5}, "games": {"one": {"steps": 3}}, "mode": "sampled"}},
         "training": {"env_steps": 100, "note": None},

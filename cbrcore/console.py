@@ -9,6 +9,7 @@ import json
 import logging
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -272,8 +273,12 @@ class StopRequest:
 
 @contextmanager
 def graceful_interrupt() -> Iterator[StopRequest]:
-    """Turn SIGINT and SIGTERM into a `StopRequest`; a second signal raises KeyboardInterrupt."""
+    """Turn SIGINT and SIGTERM into a `StopRequest`; a second signal raises KeyboardInterrupt. They reach the main
+    thread alone."""
     stop = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stop.requested:

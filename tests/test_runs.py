@@ -8,6 +8,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -218,6 +219,18 @@ def test_looking_changes_nothing_in_a_play_that_goes_on(run):
     assert looked == plain
 
 
+def test_keys_that_follow_the_parameters_do_so_before_the_first_decision(copied):
+    recipe = (copied / "recipe.yaml").read_text()
+    (copied / "recipe.yaml").write_text(recipe.replace("refresh: false", "refresh: true"))
+    with cbr.open(copied) as opened:
+        play = opened.play(split="train")
+        observation = play.observation
+        action = next(action for action in observation.admissible if action.seeds)
+        early = opened.memory.similar(observation, action)
+        play.decide()
+        assert opened.memory.similar(observation, action) == early != []
+
+
 def test_the_memory_is_a_collection_of_cases(run):
     assert len(run.memory) == len(list(run.memory)) == run.results["training"]["memory_size"] > 0
     case = next(iter(run.memory))
@@ -245,6 +258,14 @@ def test_what_there_is_not_is_told_at_once(run, look, says):
     with pytest.raises(cbr.CbrError) as told:
         look(run)
     assert says in str(told.value)
+
+
+def test_a_run_trains_outside_of_the_main_thread(tmp_path):
+    """Signals reach the main thread alone."""
+    tiny = ["evaluation.splits=[]", "run.episodes=1", "training.pretrain.episodes=0"]
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(cbr.run, SMOKE, sets=tiny, out=tmp_path / "run").result()
+    assert len(done.metrics) == done.results["training"]["episodes"] > 0
 
 
 def test_no_such_folder(tmp_path):

@@ -196,6 +196,14 @@ def test_a_game_can_be_named_and_played_again_with_another_seed(here, run, watch
     assert first != other
 
 
+def test_the_example_for_scripts_counts_the_steps_on_which_a_case_was_reused(run):
+    (example,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    names: dict[str, object] = {}
+    exec(example.replace("runs/mine", str(run)).replace("episodes=5", "episodes=2"), names)
+    measured = json.loads((run / "results.json").read_text())["evaluation"]["in"]
+    assert names["counts"].reused == measured["reused"]
+
+
 # -- a person plays
 
 

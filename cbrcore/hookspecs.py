@@ -85,9 +85,9 @@ def register_launchers(registry: Registrar) -> None:
 
 @hookspec
 def register_recipe_sections(registry: Registrar) -> None:
-    """Offer top-level recipe keys. The name is the key; the factory is the settings class of what stands below it
-    (`cbrcore.config.Settings`), which may check itself against the whole recipe
-    (`cbrcore.interfaces.ChecksRecipe`)."""
+    """Offer top-level recipe keys. The name is the key; the factory is the settings class of what stands below it:
+    a pydantic model, as a rule a `cbrcore.config.Settings`. It may check itself against the whole recipe
+    (`cbrcore.interfaces.ChecksRecipe`) and say what ``cbr check`` prints of it (`HasOverview`)."""
 
 
 @hookspec

@@ -202,10 +202,11 @@ class Registrar:
             config: "package.module:Class", a `cbrcore.config.ComponentConfig`; must not import torch.
             summary: one line for ``cbr list-plugins``, and for ``cbr --help`` of a command.
             requires: distributions to install if the factory's module cannot be imported.
-            brings: parts that a recipe with this one has too unless it names others: kind -> "plugin/name".
+            brings: parts that a recipe with this one has too unless it names others: kind -> "plugin/name". Where
+                several parts bring one of a kind, the first part of the recipe counts.
 
         Raises:
-            PluginError: the name or a path is malformed, or this plugin offered the name already.
+            PluginError: the name or a path is malformed or taken, or `brings` names no kind.
         """
         if not name or not name.replace("_", "").replace("-", "").isalnum() or name != name.lower():
             raise PluginError(f"component name {name!r} must be lower-case letters, digits, '_' or '-'")
@@ -215,6 +216,8 @@ class Registrar:
         if name in {"command": CORE_COMMANDS, "recipe_section": CORE_KEYS}.get(self.kind, ()):
             what = self.kind.replace("_", " ")
             raise PluginError(f"the {what} {name!r} is the core's own (cbrcore); take another name")
+        if wrong := [kind for kind in brings or {} if kind not in KINDS]:
+            raise PluginError(f"{name!r} brings the unknown kind {wrong[0]!r}. {suggest(wrong[0], KINDS)}")
         if any(component.name == name for component in self.components):
             raise PluginError(f"{self.kind} {name!r} is registered twice by the same plugin")
         made = Component(

@@ -37,7 +37,7 @@ TABLE = {
     # where parts meet
     "console": "",
     "runs": "config console cycle interfaces recipe registry runs",
-    "commands": "config console plugins recipe registry runs",
+    "commands": "config console interfaces plugins recipe registry runs",
     "cli": "plugins registry",
     "testing": EVERYTHING,
 }

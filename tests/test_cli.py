@@ -257,6 +257,7 @@ def test_check_prints_the_resolved_parts(cbr: Cbr, lab: Path):
         ["retain_policy", "lab/all"],
         ["agent", "lab/guesser"],
         ["learner", "cbr_a2c/a2c"],
+        ["recorder", "cbr_tensorboard/tensorboard"],
         ["training", "defaults"],
         ["training.pretrain", "cbr_pretrain/contrastive"],
         ["evaluation", "defaults"],

@@ -646,9 +646,8 @@ SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats() | LABELS | st.sampled_from(["lab/learner", "codes"])
 )
 KEYS = (
-    st.sampled_from(
-        [*CORE_KEYS, "use", "hidden", "gamma", "pretrain", "episodes", "agent.hidden", "memory.threshold"]
-    )
+    st.sampled_from([*CORE_KEYS, "sweep", "use", "hidden", "gamma", "pretrain", "episodes"])
+    | st.sampled_from(["agent.hidden", "memory.threshold", "training.pretrain"])
     | LABELS
 )
 SECTIONS = st.recursive(

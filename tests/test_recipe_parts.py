@@ -157,8 +157,7 @@ def test_the_defaults_are_of_kinds_that_a_recipe_has_and_are_installed():
     assert {*DEFAULTS, *SUGGESTED} <= {*PARTS, "pretraining", "recorder"} <= set(KINDS)
     found = load_plugins().registry
     for kind, use in (DEFAULTS | SUGGESTED).items():
-        if use != TENSORBOARD:
-            assert found.find(kind, use).qualified == use
+        assert found.find(kind, use).qualified == use
 
 
 def test_the_keys_of_the_core_are_the_fields_of_a_recipe():

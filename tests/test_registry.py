@@ -113,6 +113,11 @@ def test_a_name_offered_twice_by_one_plugin_is_refused():
         offer("p", "agent", "x", "x")
 
 
+def test_a_kind_that_nobody_can_bring_is_refused():
+    with pytest.raises(PluginError, match=r"'x' brings the unknown kind 'learners'\. Did you mean 'learner'\?"):
+        Registrar("agent", "p").add("x", factory="a:B", brings={"learners": "p/y"})
+
+
 # Loading a component's code
 
 

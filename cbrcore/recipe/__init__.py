@@ -13,13 +13,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from cbrcore.config import Part, Recipe
+from cbrcore.config import Recipe
 from cbrcore.errors import RecipeError, closest
 from cbrcore.recipe.draft import Draft, parse_overrides
 from cbrcore.recipe.model import DEFAULTS, Checker, apply_override, settings_class
 from cbrcore.recipe.text import dump, parse
 from cbrcore.recipe.words import json_schema
-from cbrcore.registry import CORE_KEYS, Component, Registry
+from cbrcore.registry import Component, Registry
 
 MAX_BYTES = 256 * 1024
 """A recipe is a page of text; a log given by mistake is not read to its end."""
@@ -77,19 +77,9 @@ def dump_recipe(recipe: Recipe) -> str:
 
 def plain_recipe(recipe: Recipe) -> dict[str, Any]:
     """The resolved recipe as plain data."""
-    values = {key: getattr(recipe, key) for key in CORE_KEYS[1:]} | dict(recipe.sections)
-    written = {key: _plain(value) for key, value in values.items() if value is not None}
-    return {"schema": recipe.schema_version, **written}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Part):
-        return {"use": value.use, **_plain(value.settings)}
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json", by_alias=True)
-    if isinstance(value, tuple):
-        return [_plain(entry) for entry in value]
-    return str(value) if isinstance(value, Path) else value
+    data = recipe.model_dump(mode="json", by_alias=True)
+    schema, sections = data.pop("schema_version"), data.pop("sections")
+    return {"schema": schema, **{key: value for key, value in data.items() if value is not None}, **sections}
 
 
 def _read_file(path: Path) -> str:

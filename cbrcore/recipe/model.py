@@ -276,11 +276,12 @@ class Checker:
 
     def _check_run(self) -> None:
         run = self._data.get("run")
+        wrong = any(problem.path.partition(".")[0] == "run" for problem in self._draft.problems)
         if run is None:
             self._note((), "does not say how long to run; add 'run: {episodes: 100}'")
-        elif any(problem.path.partition(".")[0] == "run" for problem in self._draft.problems):
-            return
-        elif (run.get("episodes") is None) == (run.get("env_steps") is None):
+        elif (
+            isinstance(run, dict) and not wrong and (run.get("episodes") is None) == (run.get("env_steps") is None)
+        ):
             self._note(("run",), "needs either 'episodes' or 'env_steps', and not both; as in 'episodes: 100'")
 
     def _checked(self, model: type[Model], data: Any, at: Keys = ()) -> Model | None:

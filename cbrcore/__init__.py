@@ -45,13 +45,13 @@ __all__ = ["__version__", *sorted(_MODULE_OF)]
 
 if TYPE_CHECKING:
     from cbrcore.config import *  # noqa: F403
-    from cbrcore.cycle.casefiles import read_cases, write_cases  # noqa: F401
-    from cbrcore.cycle.reasoner import CaseBasedReasoner  # noqa: F401
+    from cbrcore.cycle.casefiles import read_cases as read_cases, write_cases as write_cases
+    from cbrcore.cycle.reasoner import CaseBasedReasoner as CaseBasedReasoner
     from cbrcore.errors import *  # noqa: F403
     from cbrcore.hookspecs import *  # noqa: F403
     from cbrcore.interfaces import *  # noqa: F403
-    from cbrcore.plugins import load_plugins  # noqa: F401
-    from cbrcore.recipe import load_recipe  # noqa: F401
+    from cbrcore.plugins import load_plugins as load_plugins
+    from cbrcore.recipe import load_recipe as load_recipe
     from cbrcore.registry import *  # noqa: F403
     from cbrcore.rng import *  # noqa: F403
     from cbrcore.runs import Run as Run

@@ -45,7 +45,8 @@ __all__ = ["__version__", *sorted(_MODULE_OF)]
 
 if TYPE_CHECKING:
     from cbrcore.config import *  # noqa: F403
-    from cbrcore.cycle.casefiles import read_cases as read_cases, write_cases as write_cases
+    from cbrcore.cycle.casefiles import read_cases as read_cases
+    from cbrcore.cycle.casefiles import write_cases as write_cases
     from cbrcore.cycle.reasoner import CaseBasedReasoner as CaseBasedReasoner
     from cbrcore.errors import *  # noqa: F403
     from cbrcore.hookspecs import *  # noqa: F403

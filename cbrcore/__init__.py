@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _WHERE = {
-    "config": ("ComponentConfig", "MemoryConfig", "NestedPart", "NoSettings", "Part", "Settings", "cache_dir", "expand_path"),
+    "config": (
+        "ComponentConfig", "MemoryConfig", "NestedPart", "NoSettings", "Part", "Settings", "TrainingConfig",
+        "cache_dir", "expand_path",
+    ),
+    "cycle.casefiles": ("read_cases", "write_cases"),
+    "cycle.reasoner": ("CaseBasedReasoner",),
     "errors": ("CbrError", "GameError", "ModelError", "RunFailed", "closest", "suggest"),
     "hookspecs": ("API_VERSION", "hookimpl"),
     "interfaces": (
@@ -20,9 +25,11 @@ _WHERE = {
         "ContextEncoder", "Ended", "Environment", "Fault", "Figure", "Finding", "HasOverview", "Job", "KeyIndex",
         "Keys", "KnowsPlaces", "Launcher", "Learner", "Memory", "NeuralAgent", "PlacesObjects", "PolicyOutput",
         "Pretraining", "Quantizer", "Recorder", "ReportedRun", "ReportsMetrics", "RetainItem", "RetainPolicy",
-        "RevisingAgent", "Scene", "Section", "Situation", "StoredCases", "Table", "TextEncoder", "Trial",
-        "ViewsActions",
+        "RevisingAgent", "Scene", "Section", "Situation", "Stopwatch", "StoredCases", "Table", "TextEncoder",
+        "Trial", "ViewsActions",
     ),
+    "plugins": ("load_plugins",),
+    "recipe": ("load_recipe",),
     "registry": ("Component", "Registrar"),
     "runs": ("Run", "open", "run"),
     "rng": ("Streams", "derive_seed"),
@@ -38,9 +45,14 @@ __all__ = ["__version__", *sorted(_MODULE_OF)]
 
 if TYPE_CHECKING:
     from cbrcore.config import *  # noqa: F403
+    from cbrcore.cycle.casefiles import read_cases as read_cases
+    from cbrcore.cycle.casefiles import write_cases as write_cases
+    from cbrcore.cycle.reasoner import CaseBasedReasoner as CaseBasedReasoner
     from cbrcore.errors import *  # noqa: F403
     from cbrcore.hookspecs import *  # noqa: F403
     from cbrcore.interfaces import *  # noqa: F403
+    from cbrcore.plugins import load_plugins as load_plugins
+    from cbrcore.recipe import load_recipe as load_recipe
     from cbrcore.registry import *  # noqa: F403
     from cbrcore.rng import *  # noqa: F403
     from cbrcore.runs import Run as Run

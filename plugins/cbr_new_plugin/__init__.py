@@ -1,7 +1,6 @@
 """A plugin of your own to start from."""
 
-from cbrcore import hookimpl
-from cbrcore.registry import Registrar
+from cbrcore import Registrar, hookimpl
 
 
 @hookimpl

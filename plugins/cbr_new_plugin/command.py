@@ -17,12 +17,10 @@ DEFAULT_KIND = "retain_policy"
 def new_plugin(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The plugin's name; also its package and folder.")],
     *,
-    kind: Annotated[
-        str, typer.Option(metavar="KIND", help=f"The kind of its part: {', '.join(KINDS)}.")
-    ] = DEFAULT_KIND,
+    kind: Annotated[str, typer.Option(metavar="KIND", help=f"What it offers: {', '.join(KINDS)}.")] = DEFAULT_KIND,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder is made in here.")] = Path("."),
 ) -> None:
-    """Write a plugin of your own to start from: a working part with its tests, a recipe, ready to install."""
+    """Write a plugin of your own to start from: a working part with its tests and a recipe, ready to install."""
     from cbr_new_plugin.writing import in_words, write_plugin
 
     made = write_plugin(name, kind, out)
@@ -34,7 +32,7 @@ def new_plugin(
         "pip install -e '.[test]'",
         "cbr list-plugins -v",
         "python -m pytest",
-        "cbr check recipe.yaml",
+        *(["cbr check recipe.yaml"] if "recipe.yaml" in made.files else []),
         made.try_it,
     ]
     typer.echo("\n".join(f"  {step}" for step in steps), err=True)

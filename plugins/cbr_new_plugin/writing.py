@@ -1,7 +1,9 @@
 """A plugin to start from: a small, complete distribution of its own, with one working part.
 
-Its files are in the folder ``templates``: ``shared``, and one folder per kind. ``PACKAGE`` in a path becomes the
-plugin's name, and ``$words`` in a text (`string.Template`) what the two ``part.toml`` say.
+Its files are in the folder ``templates``: one folder per kind, and ``shared``, with what all kinds have and with
+the layers that a kind asks for: ``part`` (built with settings of its own) or ``around`` (without), and ``recipe``
+(it can stand in one). ``PACKAGE`` in a path becomes the plugin's name, and ``$words`` in a text
+(`string.Template`) what the two ``part.toml`` say.
 """
 
 from __future__ import annotations
@@ -18,9 +20,7 @@ from importlib.metadata import PackageNotFoundError, distribution, entry_points
 from pathlib import Path
 from string import Template
 
-from cbrcore import __version__
-from cbrcore.errors import CbrError, suggest
-from cbrcore.hookspecs import API_VERSION
+from cbrcore import API_VERSION, CbrError, __version__, suggest
 from cbrcore.plugins import GROUP
 from cbrcore.registry import HOOK_OF_KIND, KINDS
 
@@ -113,12 +113,12 @@ def _words(name: str, kind: str) -> dict[str, str]:
         "kind_in_words": in_words(kind),
         "hook": HOOK_OF_KIND[kind],
         "api_version": str(API_VERSION),
-        "version": __version__,
     }
     for folder in (SHARED, kind):
         text = (TEMPLATES / folder / "part.toml").read_text(encoding="utf-8")
         words |= tomllib.loads(Template(text).substitute(words))
-    return words
+    own = f'"cbr-textrl>={__version__}"'
+    return words | {"requirements": ", ".join(filter(None, [own, words["dependencies"]]))}
 
 
 def in_words(kind: str) -> str:
@@ -129,7 +129,8 @@ def in_words(kind: str) -> str:
 def _texts(name: str, kind: str, words: Mapping[str, str]) -> dict[str, str]:
     """Path in the project -> text."""
     texts = {}
-    for folder in (TEMPLATES / SHARED, TEMPLATES / kind):
+    layers = [TEMPLATES / SHARED / layer for layer in ("all", *words["layers"].split())]
+    for folder in (*layers, TEMPLATES / kind):
         for path in folder.rglob(f"*{SUFFIX}"):
             target = path.relative_to(folder).as_posix().removesuffix(SUFFIX).replace("PACKAGE", name)
             texts[target] = Template(path.read_text(encoding="utf-8")).substitute(words)

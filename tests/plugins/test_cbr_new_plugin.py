@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -14,13 +16,15 @@ from typing import Any
 import pytest
 from plugin_fixtures import Site, run_cbr
 
-from cbr_new_plugin.writing import LONGEST_NAME, TEMPLATES, NewPlugin, name_fault, write_plugin
+from cbr_new_plugin.writing import LONGEST_NAME, SHARED, TEMPLATES, NewPlugin, name_fault, write_plugin
 from cbrcore.errors import CbrError
 from cbrcore.interfaces import Build
 from cbrcore.plugins import load_plugins
 from cbrcore.registry import HOOK_OF_KIND, KINDS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
+AROUND = ("recipe_section", "command", "check", "report_section")
+IN_A_RECIPE = [kind for kind in KINDS if kind not in ("command", "check", "report_section")]
 Cbr = Callable[..., subprocess.CompletedProcess[str]]
 Here = Callable[..., Any]
 
@@ -85,33 +89,50 @@ def test_every_new_plugin_is_found_and_declares_its_part(projects: dict[str, New
 
 
 def test_every_recipe_is_right_and_uses_the_part(projects: dict[str, NewPlugin], here: Here):
-    for kind, project in projects.items():
-        checked = here("check", project.folder / "recipe.yaml")
+    for kind in IN_A_RECIPE:
+        checked = here("check", projects[kind].folder / "recipe.yaml")
         assert checked.returncode == 0, checked.stderr
-        assert (project.component in checked.stdout) == (kind != "launcher")
+        named = "  notes" if kind == "recipe_section" else projects[kind].component
+        assert (named in checked.stdout) == (kind != "launcher"), checked.stdout
 
 
 def test_what_to_try_fits_the_recipe(projects: dict[str, NewPlugin], here: Here, tmp_path: Path):
-    for kind, project in projects.items():
-        _, command, recipe, *options = project.try_it.split()
+    for kind in IN_A_RECIPE:
+        _, command, recipe, *options = shlex.split(projects[kind].try_it)
         assert (command, recipe) == ("sweep" if kind == "launcher" else "run", "recipe.yaml")
         if command == "sweep":
             options += ["--dry-run", "--out", str(tmp_path / "sweep")]
-        done = here("check" if command == "run" else command, project.folder / recipe, *options)
+        done = here("check" if command == "run" else command, projects[kind].folder / recipe, *options)
         assert done.returncode == 0, done.stderr
+
+
+def test_what_to_try_without_a_recipe_is_a_command(projects: dict[str, NewPlugin], here: Here):
+    words = [shlex.split(projects[kind].try_it)[1:] for kind in ("command", "check", "report_section")]
+    assert words == [["runs", "--help"], ["doctor", "--quick"], ["report", "runs/"]]
+    assert here(*words[0]).returncode == 0
+    assert "--quick" in here("doctor", "--help").stdout
 
 
 @pytest.mark.slow
 def test_the_parts_work_together_in_a_sweep(projects: dict[str, NewPlugin], tmp_path: Path, cbr: Cbr):
-    parts = [f"{kind}.use={projects[kind].component}" for kind in KINDS if kind != "launcher"]
-    sets = [word for value in [*parts, "sweep.seed=[0]", "run.episodes=10"] for word in ("--set", value)]
-    recipe, launcher = projects["environment"].folder / "recipe.yaml", projects["launcher"].component
+    """All of them in one recipe; then the command lists the run."""
+    parts = {kind: f"{{use: {projects[kind].component}}}" for kind in KINDS if kind not in (*AROUND, "launcher")}
+    parts["training.pretrain"], parts["recorders"] = parts.pop("pretraining"), f"[{parts.pop('recorder')}]"
+    settings = ["memory.retry_failed=false", "sweep.seed=[0]", "run.episodes=10"]
+    values = [*(f"{key}={value}" for key, value in parts.items()), *settings]
+    sets = [word for value in values for word in ("--set", value)]
+    recipe, launcher = projects["recipe_section"].folder / "recipe.yaml", projects["launcher"].component
     done = cbr("sweep", recipe, *sets, "--launcher", launcher, "--out", tmp_path / "sweep")
     assert done.returncode == 0, done.stderr
-    results = json.loads((tmp_path / "sweep" / "seed=0" / "results.json").read_text())
+    run = tmp_path / "sweep" / "seed=0"
+    results = json.loads((run / "results.json").read_text())
     assert results["training"]["episodes"] == 10 * 2  # passes over two games
+    assert results["training"]["pretraining"]["plays"] == 20
     assert results["evaluation"]["in"]["norm_score"]["mean"] > 0
-    assert (tmp_path / "sweep" / "seed=0" / "memory" / "cases.jsonl").read_text()
+    assert (run / "memory" / "cases.jsonl").read_text()
+    assert (run / "numbers.csv").read_text().startswith("episode,name,value\n1,")
+    assert "tags" in (run / "recipe.yaml").read_text()
+    assert cbr("runs", tmp_path / "sweep").stdout.startswith("seed=0      20 plays  in ")
 
 
 @pytest.mark.parametrize("name", ["q", "a" * LONGEST_NAME])
@@ -146,20 +167,22 @@ def test_what_is_written(kind: str, tmp_path: Path):
     made = write_plugin("my_part", kind, tmp_path)
     files = written(tmp_path / "my_part")
     assert list(files) == list(made.files)
-    assert {
-        "pyproject.toml", "README.md", "recipe.yaml", "my_part/__init__.py", "my_part/config.py",
-        "tests/test_my_part.py", "tests/test_my_part_installed.py",
-    } < set(files)  # fmt: skip
-    assert len(files) == 8  # and the part itself
+    expected = {"pyproject.toml", "README.md", "my_part/__init__.py"}
+    expected |= {"tests/test_my_part.py", "tests/test_my_part_installed.py"}
+    expected |= {"my_part/config.py"} if kind not in AROUND else set()
+    expected |= {"recipe.yaml", "tests/test_my_part_recipe.py"} if kind in IN_A_RECIPE else set()
+    assert expected < set(files)
+    assert len(files) == len(expected) + 1  # and the part itself
     for path, text in files.items():
         assert "$" not in text, path
         assert "PACKAGE" not in text, path
         assert text.endswith("\n"), path
+        assert not re.search(r"^(from|import) cbrcore\.(?!testing)", text, re.MULTILINE), "public names alone"
     declared = files["my_part/__init__.py"]
     assert HOOK_OF_KIND[kind] in declared
     assert not any(word in declared for word in ("torch", "my_part import"))
     assert "Suite" in files["tests/test_my_part.py"]
-    assert made.component in files["README.md"]
+    assert made.component.partition("/")[2] in files["README.md"]
 
 
 def test_a_part_of_the_default_kind_is_built_as_it_is_declared(projects: dict[str, NewPlugin]):
@@ -168,10 +191,8 @@ def test_a_part_of_the_default_kind_is_built_as_it_is_declared(projects: dict[st
 
 
 def test_every_template_is_packaged():
-    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"][
-        "cbrcore"
-    ]
-    packaged = {path for pattern in patterns for path in (ROOT / "cbrcore").glob(pattern)}
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    packaged = {path for pattern in packages["cbr_new_plugin"] for path in TEMPLATES.parent.glob(pattern)}
     templates = {path for path in TEMPLATES.rglob("*") if path.is_file()}
     assert templates
     assert templates <= packaged
@@ -179,11 +200,9 @@ def test_every_template_is_packaged():
 
 def test_the_kinds_do_not_write_what_all_share():
     for kind in KINDS:
-        own, shared = (
-            {path.relative_to(TEMPLATES / folder) for path in (TEMPLATES / folder).rglob("*.template")}
-            for folder in (kind, "shared")
-        )
-        assert not own & shared
+        own = {path.relative_to(TEMPLATES / kind) for path in (TEMPLATES / kind).rglob("*.template")}
+        for layer in (TEMPLATES / SHARED).iterdir():
+            assert not own & {path.relative_to(layer) for path in layer.rglob("*.template")}
 
 
 # The command
@@ -212,6 +231,7 @@ def test_each_kind_is_named_in_words(here: Here, tmp_path: Path):
         said = here("new-plugin", "mine", "--kind", kind, "--out", tmp_path / kind).stderr
         article = "an" if kind in ("agent", "environment") else "a"
         assert f": {article} {kind.replace('_', ' ')}. What to type next:" in said
+        assert ("cbr check recipe.yaml" in said) == (kind in IN_A_RECIPE)
 
 
 def test_it_is_written_here_unless_told_otherwise(here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -288,7 +308,7 @@ def test_an_unknown_kind_is_refused_with_a_suggestion(here: Here, tmp_path: Path
         2,
         "error: unknown kind 'retain-policy'. Did you mean 'retain_policy'?",
     )
-    assert "Choose one of: agent, context_encoder" in refused("early_bird", "zzz", tmp_path).message
+    assert "Choose one of: agent, check, command" in refused("early_bird", "zzz", tmp_path).message
     assert list(tmp_path.iterdir()) == []
 
 

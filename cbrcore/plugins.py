@@ -19,7 +19,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import Distribution, entry_points
 from itertools import groupby
 from pathlib import Path
@@ -49,13 +49,18 @@ class PluginInfo:
     name: str
     distribution: str
     version: str
-    status: Status
+    status: Status = "ok"
     cause: str = ""
     milliseconds: float = 0.0
     components: tuple[Component, ...] = ()
 
     def __str__(self) -> str:
-        return f"plugin {self.name!r} ({self.distribution} {self.version}) {self.status}: {self.cause}"
+        return f"{self.origin} {self.status}: {self.cause}"
+
+    @property
+    def origin(self) -> str:
+        """Whose it is, in words."""
+        return f"plugin {self.name!r} ({self.distribution} {self.version})"
 
 
 @dataclass(frozen=True)
@@ -72,8 +77,7 @@ class PluginReport:
 
     def origin(self, component: Component) -> str:
         """Who offers it, in words: plugin, distribution and version."""
-        info = next(info for info in self.plugins if component in info.components)
-        return f"plugin {info.name!r} ({info.distribution} {info.version})"
+        return next(info.origin for info in self.plugins if component in info.components)
 
     def _clashes(self) -> list[str]:
         return [
@@ -83,30 +87,8 @@ class PluginReport:
         ]
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    """A plugin that was found but not imported yet."""
-
-    name: str
-    distribution: str
-    version: str
-    load: Callable[[], object]
-
-    @property
-    def origin(self) -> str:
-        return f"{self.distribution} {self.version}"
-
-    def info(
-        self,
-        status: Status,
-        cause: str = "",
-        *,
-        milliseconds: float = 0.0,
-        components: Sequence[Component] = (),
-    ) -> PluginInfo:
-        return PluginInfo(
-            self.name, self.distribution, self.version, status, cause, milliseconds, tuple(components)
-        )
+Found = tuple[PluginInfo, Callable[[], object]]
+"""(a plugin that was found but not imported yet, what imports it)"""
 
 
 def load_plugins(
@@ -124,17 +106,17 @@ def load_plugins(
             plugin was not loaded.
     """
     loader = _Loader()
-    found = sorted(_installed(), key=lambda found: (found.name, found.origin))
-    wanted = _wanted(only, {candidate.name for candidate in found})
-    for name, same_name in groupby(found, key=lambda candidate: candidate.name):
+    found = sorted(_installed(), key=lambda each: (each[0].name, each[0].origin))
+    wanted = _wanted(only, {info.name for info, _ in found})
+    for name, same_name in groupby(found, key=lambda each: each[0].name):
         loader.offer(list(same_name), wanted=name in wanted)
     for file in files:
         loader.load_file(Path(file))
     report = PluginReport(loader.registry, tuple(loader.infos))
-    if report.problems() and _strict(strict):
-        raise PluginError(
-            "\n".join(report.problems()), hint="CBR_STRICT_PLUGINS=1 made this an error; unset it to go on"
-        )
+    strict = os.environ.get("CBR_STRICT_PLUGINS", "") not in ("", "0") if strict is None else strict
+    if strict and report.problems():
+        said = "\n".join(report.problems())
+        raise PluginError(said, hint="CBR_STRICT_PLUGINS=1 made this an error; unset it to go on")
     return report
 
 
@@ -146,19 +128,20 @@ class _Loader:
         self._manager.add_hookspecs(hookspecs)
         self.registry = Registry()
         self.infos: list[PluginInfo] = []
-        self._loaded: list[tuple[_Candidate, object]] = []
+        self._loaded: list[tuple[PluginInfo, object]] = []
 
-    def offer(self, candidates: list[_Candidate], *, wanted: bool) -> None:
+    def offer(self, found: Sequence[Found], *, wanted: bool) -> None:
         """Load the plugin of one entry-point name; neither, if several distributions claim the name."""
+        infos = [info for info, _ in found]
         if not wanted:
-            self.infos += [candidate.info("skipped", "not in CBR_LOAD_PLUGINS") for candidate in candidates]
-        elif len(candidates) > 1:
-            origins = " and ".join(candidate.origin for candidate in candidates)
-            cause = f"the entry point {candidates[0].name!r} is claimed by {origins}; uninstall one of them"
-            for candidate in candidates:
-                self._record(candidate.info("refused", cause))
+            self.infos += [replace(info, status="skipped", cause="not in CBR_LOAD_PLUGINS") for info in infos]
+        elif len(infos) > 1:
+            origins = " and ".join(f"{info.distribution} {info.version}" for info in infos)
+            cause = f"the entry point {infos[0].name!r} is claimed by {origins}; uninstall one of them"
+            for info in infos:
+                self._record(replace(info, status="refused", cause=cause))
         else:
-            self._record(self._load(candidates[0]))
+            self._record(self._load(*found[0]))
 
     def load_file(self, path: Path) -> None:
         """Load a loose file.
@@ -166,8 +149,11 @@ class _Loader:
         Raises:
             PluginError: it is not a Python file, its name is taken, or it does not load.
         """
-        candidate = _from_file(path)
-        info = self._load(candidate)
+        if not path.is_file() or path.suffix != ".py":
+            raise PluginError(f"--plugin {path}: {'not a .py file' if path.exists() else 'no such file'}")
+        path = path.resolve()
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        info = self._load(PluginInfo(path.stem, str(path), f"sha256:{digest[:12]}"), lambda: import_file(path))
         if info.status not in ("ok", "skipped"):
             raise PluginError(str(info))
         self._record(info)
@@ -178,39 +164,61 @@ class _Loader:
         if info.status in ("failed", "refused", "empty"):
             self.registry.unavailable[info.name] = info.cause
 
-    def _load(self, candidate: _Candidate) -> PluginInfo:
+    def _load(self, info: PluginInfo, load: Callable[[], object]) -> PluginInfo:
         start = time.perf_counter()
         try:
             with contextlib.redirect_stdout(sys.stderr):  # stdout is for results, whatever a plugin prints
-                status, cause, components = self._collect(candidate)
+                info = self._collect(info, load)
         except PluginError as error:
-            status, cause, components = "refused", str(error), []
+            info = replace(info, status="refused", cause=str(error))
         except (Exception, SystemExit) as error:
-            status, cause, components = "failed", _cause(error), []
-        milliseconds = (time.perf_counter() - start) * 1000
-        return candidate.info(status, cause, milliseconds=milliseconds, components=components)
+            info = replace(info, status="failed", cause=_cause(error))
+        return replace(info, milliseconds=(time.perf_counter() - start) * 1000)
 
-    def _collect(self, candidate: _Candidate) -> tuple[Status, str, list[Component]]:
+    def _collect(self, info: PluginInfo, load: Callable[[], object]) -> PluginInfo:
         """Import the plugin and call its hooks; PluginError if it breaks a rule."""
-        _check_name(candidate.name)
-        plugin = candidate.load()
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", info.name):
+            raise PluginError("its name may hold letters, digits, '_', '-' and '.' only, as in 'name/component'")
+        plugin = load()
         for other, loaded in self._loaded:
+            whose = f"{other.distribution} {other.version}"
             if loaded is plugin:
-                return "skipped", f"the same object as the plugin {other.name!r} of {other.origin}", []
-            if other.name == candidate.name:
-                raise PluginError(f"the name is taken by the plugin of {other.origin}; rename the file")
-        _check_api_version(plugin)
+                return replace(
+                    info, status="skipped", cause=f"the same object as the plugin {other.name!r} of {whose}"
+                )
+            if other.name == info.name:
+                raise PluginError(f"the name is taken by the plugin of {whose}; rename the file")
         try:
-            callers = _register(self._manager, plugin, candidate.name)
-            components = [found for caller in callers for found in _call_hook(caller, plugin, candidate.name)]
+            callers = self._register(plugin, info.name)
+            components = [found for caller in callers for found in _call_hook(caller, plugin, info.name)]
         except BaseException:
             if self._manager.is_registered(plugin):
                 self._manager.unregister(plugin)
             raise
-        self._loaded.append((candidate, plugin))
-        if components:
-            return "ok", "", sorted(components, key=lambda component: KINDS.index(component.kind))
-        return "empty", _why_empty(plugin, callers), []
+        self._loaded.append((info, plugin))
+        if not components:
+            return replace(info, status="empty", cause=_why_empty(plugin, callers))
+        return replace(info, components=tuple(sorted(components, key=lambda each: KINDS.index(each.kind))))
+
+    def _register(self, plugin: object, name: str) -> list[pluggy.HookCaller]:
+        """Register the plugin; the hooks that it implements."""
+        stated = getattr(plugin, "cbr_api_version", API_VERSION)
+        if stated != API_VERSION:
+            raise PluginError(
+                f"it is written for plugin interface {stated!r}, this cbr has {API_VERSION}; "
+                "install the version of either that fits the other"
+            )
+        try:
+            self._manager.register(plugin, name)
+        except pluggy.PluginValidationError as error:
+            said = "; ".join(str(error).splitlines()[1:])
+            raise PluginError(f"it does not fit plugin interface {API_VERSION}: {said}") from error
+        callers = self._manager.get_hookcallers(plugin) or []
+        for caller in callers:
+            own = (impl for impl in caller.get_hookimpls() if impl.plugin is plugin)
+            if not caller.has_spec() and any(not impl.optionalhook for impl in own):
+                raise PluginError(f"unknown hook {caller.name!r}. {suggest(caller.name, HOOK_OF_KIND.values())}")
+        return [caller for caller in callers if caller.has_spec()]
 
 
 def _wanted(only: Collection[str] | None, installed: set[str]) -> Collection[str]:
@@ -225,59 +233,14 @@ def _wanted(only: Collection[str] | None, installed: set[str]) -> Collection[str
     return only
 
 
-def _strict(strict: bool | None) -> bool:  # noqa: FBT001 (None means: ask the environment)
-    return os.environ.get("CBR_STRICT_PLUGINS", "") not in ("", "0") if strict is None else strict
-
-
-def _installed() -> Iterator[_Candidate]:
+def _installed() -> Iterator[Found]:
     """All entry points of the group; the metadata of each distribution, which take longest, are parsed once."""
-    origins: dict[Distribution, tuple[str, str]] = {}
+    origins: dict[Distribution | None, tuple[str, str]] = {None: (NO_NAME, NO_VERSION)}
     for point in entry_points(group=GROUP):
         if point.dist is not None and point.dist not in origins:
             said = point.dist.metadata
             origins[point.dist] = said["Name"] or NO_NAME, said["Version"] or NO_VERSION
-        origin = (NO_NAME, NO_VERSION) if point.dist is None else origins[point.dist]
-        yield _Candidate(point.name, *origin, point.load)
-
-
-def _from_file(path: Path) -> _Candidate:
-    if not path.is_file() or path.suffix != ".py":
-        raise PluginError(f"--plugin {path}: {'not a .py file' if path.exists() else 'no such file'}")
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return _Candidate(path.stem, str(path.resolve()), f"sha256:{digest[:12]}", lambda: import_file(path.resolve()))
-
-
-def _check_name(name: str) -> None:
-    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
-        raise PluginError("its name may hold letters, digits, '_', '-' and '.' only, as in 'name/component'")
-
-
-def _check_api_version(plugin: object) -> None:
-    stated = getattr(plugin, "cbr_api_version", API_VERSION)
-    if stated != API_VERSION:
-        raise PluginError(
-            f"it is written for plugin interface {stated!r}, this cbr has {API_VERSION}; "
-            "install the version of either that fits the other"
-        )
-
-
-def _register(manager: pluggy.PluginManager, plugin: object, name: str) -> list[pluggy.HookCaller]:
-    """Register the plugin; the hooks that it implements."""
-    try:
-        manager.register(plugin, name)
-    except pluggy.PluginValidationError as error:
-        said = "; ".join(str(error).splitlines()[1:])
-        raise PluginError(f"it does not fit plugin interface {API_VERSION}: {said}") from error
-    callers = manager.get_hookcallers(plugin) or []
-    unknown = [caller.name for caller in callers if _is_unknown(caller, plugin)]
-    if unknown:
-        raise PluginError(f"unknown hook {unknown[0]!r}. {suggest(unknown[0], HOOK_OF_KIND.values())}")
-    return [caller for caller in callers if caller.has_spec()]
-
-
-def _is_unknown(caller: pluggy.HookCaller, plugin: object) -> bool:
-    own = [impl for impl in caller.get_hookimpls() if impl.plugin is plugin]
-    return not caller.has_spec() and any(not impl.optionalhook for impl in own)
+        yield PluginInfo(point.name, *origins[point.dist]), point.load
 
 
 def _call_hook(caller: pluggy.HookCaller, plugin: object, name: str) -> list[Component]:
@@ -324,19 +287,14 @@ def import_file(path: Path) -> ModuleType:
     if not name.isidentifier() or name == "__init__":
         raise PluginError(f"{path.name!r} cannot be imported by name; use letters, digits and '_'")
     spec = importlib.util.find_spec(name)
-    if spec is None:
-        return _execute(name, path)
-    if spec.origin is not None and Path(spec.origin).resolve() == path:
-        return importlib.import_module(name)
-    raise PluginError(f"{path.name!r} would hide the module {name!r} ({spec.origin}); rename the file")
-
-
-def _execute(name: str, path: Path) -> ModuleType:
+    if spec is not None:
+        if spec.origin is not None and Path(spec.origin).resolve() == path:
+            return importlib.import_module(name)
+        raise PluginError(f"{path.name!r} would hide the module {name!r} ({spec.origin}); rename the file")
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None  # it ends with .py
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except BaseException:

@@ -587,12 +587,14 @@ class PretrainingSuite(Suite):
             self.make(build).run(self.scene(build, stop))
 
 
-class RecipeSectionSuite:
+class RecipeSectionSuite(ABC):
     """A recipe section: settings that are described, read strictly, and written as they were."""
 
     settings: type[BaseModel]
-    sample: Mapping[str, Any]
-    """What may stand below the key."""
+
+    @abstractmethod
+    def sample(self) -> Mapping[str, Any]:
+        """What may stand below the key."""
 
     def refused(self, written: Mapping[str, Any]) -> str:
         """What is wrong with it; empty if nothing is."""
@@ -603,12 +605,12 @@ class RecipeSectionSuite:
         return "".join(map(str, found.faults(lambda places: ()))) if isinstance(found, ChecksRecipe) else ""
 
     def test_a_sample_is_accepted_and_survives_as_text(self) -> None:
-        assert not self.refused(self.sample)
-        found = self.settings.model_validate(self.sample)
+        assert not self.refused(self.sample())
+        found = self.settings.model_validate(self.sample())
         assert self.settings.model_validate(json.loads(json.dumps(found.model_dump(mode="json")))) == found
 
     def test_an_unknown_key_is_refused(self) -> None:
-        assert "no_such_key" in self.refused({**self.sample, "no_such_key": 1})
+        assert "no_such_key" in self.refused({**self.sample(), "no_such_key": 1})
 
     def test_every_setting_says_what_it_is(self) -> None:
         fields = self.settings.model_fields.items()

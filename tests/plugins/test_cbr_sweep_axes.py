@@ -34,7 +34,9 @@ sweep:
 
 class TestSweepSection(RecipeSectionSuite):
     settings = SweepSection
-    sample = {"seed": [0, 1], "variants": {"text": {"memory": None}, "text_cbr": {}}}
+
+    def sample(self):
+        return {"seed": [0, 1], "variants": {"text": {"memory": None}, "text_cbr": {}}}
 
 
 @pytest.fixture(scope="module")

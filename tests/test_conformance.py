@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from cbrcore.registry import KINDS
 
 SUITES = {kind: f"{''.join(word.title() for word in kind.split('_'))}Suite" for kind in KINDS}
 """Kind -> the name of its suite, as in retain_policy: RetainPolicySuite."""
+BY_ITSELF = ("command", "check")
+"""Kinds whose suites need nothing but the factory: they are gone through here."""
+NAME = operator.attrgetter("qualified")
 HERE = Path(__file__).parent
 TREES = [ast.parse(path.read_text()) for path in sorted(HERE.glob("plugins/*.py"))]
 SHIPPED = {folder.name for folder in (HERE.parent / "plugins").iterdir()}
@@ -44,7 +48,7 @@ def test_there_is_a_suite_for_every_kind():
     assert [name for name in SUITES.values() if not hasattr(testing, name)] == []
 
 
-@pytest.mark.parametrize("component", [c for c in COMPONENTS if c.kind != "command"], ids=lambda c: c.qualified)
+@pytest.mark.parametrize("component", [c for c in COMPONENTS if c.kind not in BY_ITSELF], ids=NAME)
 def test_a_component_is_put_through_the_suite_of_its_kind(component):
     made, suite = component.factory.partition(":")[2], SUITES[component.kind]
     assert any(made in used for used in classes_of(suite)), (
@@ -52,9 +56,17 @@ def test_a_component_is_put_through_the_suite_of_its_kind(component):
     )
 
 
-@pytest.mark.parametrize("component", [c for c in COMPONENTS if c.kind == "command"], ids=lambda c: c.qualified)
+@pytest.mark.parametrize("component", [c for c in COMPONENTS if c.kind == "command"], ids=NAME)
 def test_a_command_keeps_the_contract_of_its_kind(component):
     """But for its work, which the tests of its plugin see to."""
     suite = type("Shipped", (testing.CommandSuite,), {"factory": component.factory})()
     suite.test_it_helps()
     suite.test_loading_it_imports_nothing_heavy()
+
+
+@pytest.mark.parametrize("component", [c for c in COMPONENTS if c.kind == "check"], ids=NAME)
+def test_a_check_keeps_the_contract_of_its_kind(component):
+    """But for what takes long."""
+    check = component.load_factory()
+    suite = type("Shipped", (testing.CheckSuite,), {"findings": lambda self, *, quick: check(quick=quick)})()
+    suite.test_what_is_not_well_says_how_to_mend_it(quick=True)

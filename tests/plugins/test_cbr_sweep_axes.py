@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cbr_sweep.axes import expand
+from cbr_sweep.section import SweepSection
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe, read_recipe_text
+from cbrcore.testing import RecipeSectionSuite
 
 PLAIN = """
 schema: 1
@@ -28,6 +30,13 @@ sweep:
   environment.level: [easy, hard]
   seed: [0, 1]
 """
+
+
+class TestSweepSection(RecipeSectionSuite):
+    settings = SweepSection
+
+    def sample(self):
+        return {"seed": [0, 1], "variants": {"text": {"memory": None}, "text_cbr": {}}}
 
 
 @pytest.fixture(scope="module")

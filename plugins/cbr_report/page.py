@@ -52,8 +52,9 @@ def _environment(folder: Path) -> Environment:
         lstrip_blocks=True,
     )
     made.globals.update(
-        policy=POLICY, variables=_variables, best_of=best_cells, is_reference=is_reference, lead="", footer=""
-    )
+        policy=POLICY, variables=_variables, best_of=best_cells, key_column=key_column, is_reference=is_reference,
+        lead="", footer="",
+    )  # fmt: skip
     return made
 
 
@@ -67,6 +68,11 @@ def _variables(scheme: str) -> Markup:
 def is_reference(row: Sequence[str]) -> bool:
     """Whether the row is of the uniform random or the optimal agent."""
     return any(cell.startswith(REFERENCES) for cell in row[:2])
+
+
+def key_column(table: Table) -> int:
+    """The column that stays while the others scroll: who it is about, else the first one."""
+    return next((at for at, column in enumerate(table.columns) if column.kind == "text"), 0)
 
 
 def best_cells(table: Table) -> set[tuple[int, int]]:

@@ -13,10 +13,10 @@ from typing import Any
 
 from cbrcore.plugins import PluginReport
 from cbrcore.recipe import dump_recipe, load_recipe
-from cbrcore.report.paper import PaperCell, PaperTable, load_paper
-from cbrcore.report.runs import Group, comparable
+from cbr_paper.paper import PaperCell, PaperTable, load_paper
+from cbr_report.runs import Group, comparable
 from cbrcore.shipped import shipped
-from cbrcore.sweep import expand
+from cbrcore.sweep import VARIANTS, expand
 from cbrcore.yamltext import parse
 
 PAPER_FILE = "paper.yaml"
@@ -52,7 +52,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Paper:
-    """The paper's tables, and our runs for them.
+    """The paper's tables, and our runs for them; a `cbr_report.names.Vocabulary`.
 
     Attributes:
         claims: (recipe, choices as text) -> the runs, the best claim first.
@@ -82,6 +82,15 @@ class Paper:
 
     def label(self, word: str) -> str:
         return self.tables[0].label(word) if self.tables else word
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Agents and places in the paper's order."""
+        return list(self.tables[0].labels.values()) if self.tables else ()
+
+    def variant_of(self, group: Group) -> str | None:
+        """The agent of the sweep that the group fits best; None if it fits none."""
+        return self.choices_of(group).get(VARIANTS)
 
     def choices_of(self, group: Group) -> Choices:
         """What the group is in the words of the sweep that it fits best; nothing if it fits none."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cbrcore.report.paper_file import (
+from cbr_paper.paper_file import (
     NUMBER,
     NUMBERS,
     Entry,

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from cbrcore.records import RECIPE_FILE
-from cbrcore.report.collect import Sweep
-from cbrcore.report.runs import Group, Run
-from cbrcore.report.tables import NOTHING, Column, Table, text_columns
+from cbr_report.runs import SweepFile
+from cbr_report.runs import Group, Run
+from cbr_report.tables import NOTHING, text_columns
+from cbrcore import Column, Table
 
 NOT_PROTOCOL = ("games", "seed", "handicaps")
 
@@ -51,19 +52,12 @@ def _protocol(groups: Sequence[Group]) -> Table:
             group.agent,
             ", ".join(str(run.seed) for run in group.runs),
             *(_said(_of(group, name)) for name in names),
-            _budget(group.recipe),
+            group.budget,
         )
         for group in groups
     )
     titles = [name.replace("_", " ").capitalize() for name in names]
     return Table("protocol", "Protocol", text_columns("Games", "Agent", "Seeds", *titles, "Training"), rows)
-
-
-def _budget(recipe: Mapping[str, Any]) -> str:
-    run = _plain(recipe.get("run"))
-    if run.get("episodes") is not None:
-        return f"{run['episodes']} passes"
-    return f"{run.get('env_steps', NOTHING)} steps"
 
 
 def _versions(runs: Sequence[Run]) -> Table:
@@ -85,7 +79,7 @@ def _flat_versions(versions: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
             yield name.replace("_", " "), _said(value)
 
 
-def commands(groups: Sequence[Group], sweeps: Sequence[Sweep], folders: Sequence[Path], out: Path) -> list[str]:
+def commands(groups: Sequence[Group], sweeps: Sequence[SweepFile], folders: Sequence[Path], out: Path) -> list[str]:
     """What makes these runs again, and this page."""
     lines = []
     for sweep in sweeps:

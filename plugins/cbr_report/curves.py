@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cbrcore.report.runs import Group, Run, number_at
+from cbr_report.runs import Group, Run, number_at
 
 POINTS = 60
 """Points of a drawn curve."""

@@ -5,38 +5,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from cbrcore.report.statistics import Summary
+from cbr_report.page import best_cells
+from cbr_report.statistics import FOR_MIDDLE, Summary
+from cbrcore import Column, Table
 
-NOTHING = "-"
-"""Where there is no number."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """Its title, and what it holds: "text", "number", "ours" or "paper"."""
-
-    title: str
-    kind: str = "number"
-
-
-@dataclass(frozen=True)
-class Table:
-    """The same cells on the page, as Markdown and as CSV.
-
-    Attributes:
-        id: names its CSV file and its place on the page.
-        note: what to know about it, in one or two sentences.
-        remarks: further facts, one a line.
-    """
-
-    id: str
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-    remarks: tuple[str, ...] = ()
+NOTHING = "–"
+"""Where there is no number, or too few runs for it."""
 
 
 def as_csv(table: Table) -> str:
@@ -47,8 +22,11 @@ def as_csv(table: Table) -> str:
 
 
 def as_markdown(table: Table) -> str:
-    """A section with the table in columns of equal width."""
-    rows = [[_cell(text) for text in row] for row in ([c.title for c in table.columns], *table.rows)]
+    """A section with the table in columns of equal width; the best numbers are bold."""
+    best = best_cells(table)
+    rows = [[_cell(column.title) for column in table.columns]]
+    for line, row in enumerate(table.rows):
+        rows.append([f"**{_cell(text)}**" if (line, at) in best else _cell(text) for at, text in enumerate(row)])
     widths = [max(len(row[column]) for row in rows) for column in range(len(table.columns))]
     lines = ["| " + " | ".join(text.ljust(w) for text, w in zip(row, widths, strict=True)) + " |" for row in rows]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
@@ -76,15 +54,20 @@ def mean_std(summary: Summary | None, digits: int) -> str:
     return mean if summary.std is None else f"{mean} ± {number(summary.std, digits)}"
 
 
+def middle(summary: Summary | None, digits: int) -> str:
+    """The interquartile mean; nothing where it would leave no run out."""
+    return NOTHING if summary is None or summary.runs < FOR_MIDDLE else number(summary.iqm, digits)
+
+
 def interval(summary: Summary | None, digits: int) -> str:
-    """ "[14.90, 16.20]"; nothing for a single run."""
+    """ "[14.90, 16.20]"; nothing for fewer than three runs."""
     if summary is None or summary.low is None:
         return NOTHING
     return f"[{number(summary.low, digits)}, {number(summary.high, digits)}]"
 
 
-def text_columns(*titles: str) -> tuple[Column, ...]:
-    return tuple(Column(title, "text") for title in titles)
+def text_columns(*titles: str, kind: str = "text") -> tuple[Column, ...]:
+    return tuple(Column(title, kind) for title in titles)
 
 
 def columns(titles: Sequence[str], kind: str = "number") -> tuple[Column, ...]:

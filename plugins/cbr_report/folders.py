@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.records import METRICS_FILE, RECIPE_FILE, RESULTS_FILE, VERSIONS_FILE, read_json
-from cbrcore.report.runs import Plain, Run
+from cbr_report.runs import Plain, Run, SweepFile
 from cbrcore.yamltext import parse
 
 SWEEP_FILE = "sweep.json"
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """What a sweep.json says.
-
-    Attributes:
-        recipe: file name of its recipe.
-        runs: run id -> axis -> choice as text.
-    """
-
-    folder: Path
-    recipe: str
-    runs: Mapping[str, Mapping[str, str]]
-
-
 @dataclass
-class Collection:
+class Found:
     """What the folders hold.
 
     Attributes:
@@ -37,17 +23,17 @@ class Collection:
     """
 
     runs: list[Run] = field(default_factory=list)
-    sweeps: list[Sweep] = field(default_factory=list)
+    sweeps: list[SweepFile] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-def collect(folders: Sequence[Path]) -> Collection:
+def read_folders(folders: Sequence[Path]) -> Found:
     """All finished runs in run folders and sweep folders; each once.
 
     Raises:
         RunFolderError: a folder holds no run at all, or none of the runs can be read.
     """
-    found, seen = Collection(), set[Path]()
+    found, seen = Found(), set[Path]()
     for folder in folders:
         sweep = _sweep(folder, found.notes)
         for path in _run_folders(folder):
@@ -82,20 +68,20 @@ def _run_folders(folder: Path) -> list[Path]:
     return inside
 
 
-def _sweep(folder: Path, notes: list[str]) -> Sweep | None:
+def _sweep(folder: Path, notes: list[str]) -> SweepFile | None:
     """What sweep.json says; None if the folder is no sweep's."""
     if not (folder / SWEEP_FILE).is_file():
         return None
     try:
         data = read_json(folder / SWEEP_FILE)
         runs = {run["id"]: {axis: str(choice) for axis, choice in run["choices"].items()} for run in data["runs"]}
-        return Sweep(folder, str(data.get("recipe") or f"{data['name']}.yaml"), runs)
+        return SweepFile(folder, str(data.get("recipe") or f"{data['name']}.yaml"), runs)
     except (CbrError, KeyError, TypeError, AttributeError) as error:
         notes.append(f"{folder / SWEEP_FILE}: damaged ({_short(error)}); its runs are taken as they are")
         return None
 
 
-def _unfinished(sweep: Sweep) -> list[str]:
+def _unfinished(sweep: SweepFile) -> list[str]:
     """One note for all runs of a sweep that are still to be done."""
     left = [run for run in sweep.runs if not (sweep.folder / run / RESULTS_FILE).is_file()]
     if not left:
@@ -106,7 +92,7 @@ def _unfinished(sweep: Sweep) -> list[str]:
     ]
 
 
-def _read(path: Path, sweep: Sweep | None, found: Collection) -> None:
+def _read(path: Path, sweep: SweepFile | None, found: Found) -> None:
     """Add the run, or a note that says why it is not added."""
     choices = sweep.runs.get(path.name, {}) if sweep else {}
     if not (path / RESULTS_FILE).is_file():

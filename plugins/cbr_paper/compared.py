@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from cbrcore.report.belong import Claim, Paper
-from cbrcore.report.paper import PaperCell, PaperTable, PaperValue
-from cbrcore.report.paper_file import Metric
-from cbrcore.report.runs import Group, one_per_seed
-from cbrcore.report.statistics import Summary, summarize
-from cbrcore.report.tables import NOTHING, Column, Table, mean_std, number
+from cbr_paper.belong import Claim, Paper
+from cbr_paper.paper import PaperCell, PaperTable, PaperValue
+from cbr_paper.paper_file import Metric
+from cbr_report.comparable import baselines
+from cbr_report.runs import Group
+from cbr_report.statistics import Summary, summarize
+from cbr_report.tables import NOTHING, mean_std, number
+from cbrcore import Column, Table
 
 Find = Callable[[PaperCell, Group], str]
-"""What a reference agent has in a column, from the runs of that column."""
+"""What a reference agent has in a column, from runs of that column; those that did not play alike stand apart."""
 SAME_AS = 6
 """So many differences are listed; the rest is counted."""
 
@@ -65,19 +67,25 @@ def _says(table: PaperTable) -> str:
     return f"{table.says.strip()} " if table.says else ""
 
 
+def _rows_are_agents(table: PaperTable) -> bool:
+    """Whether a column holds numbers of one game or level, so that the best of it can be told."""
+    return all("variants" in row for row in table.rows)
+
+
 def _row_columns(table: PaperTable) -> list[Column]:
     titles = {"variants": "Agent", "environment.game": "Game", "environment.level": "Level", "split": "Split"}
     keys = dict.fromkeys(key for row in table.rows for key in row)
-    return [Column(titles.get(key, key), "text") for key in keys]
+    return [Column(titles.get(key, key), "text" if key == "variants" else "text group") for key in keys]
 
 
 def _columns(table: PaperTable) -> Iterator[Column]:
     for column, cell in zip(table.columns, table.cells[0], strict=True):
         words = [_word(key, word, cell, table) for key, word in column.items()]
         title = " ".join(words)
-        yield Column(f"{title}, paper", "paper")
+        better = f" {cell.metric.better}" if _rows_are_agents(table) else ""
+        yield Column(f"{title}, paper", f"paper{better}")
         if "cited" not in column:
-            yield Column(f"{title}, ours", "ours")
+            yield Column(f"{title}, ours", f"ours{better}")
 
 
 def _word(key: str, word: str, cell: PaperCell, table: PaperTable) -> str:
@@ -154,8 +162,8 @@ def _reference_rows(table: PaperTable, paper: Paper) -> Iterator[tuple[str, ...]
 
 def _reference(table: PaperTable, cells: Sequence[PaperCell], paper: Paper, find: Find) -> str:
     groups = [claim.group for cell in cells if (claim := paper.claim(table, cell))]
-    everyone = one_per_seed(run for group in groups for run in group.runs)
-    return find(cells[0], everyone) if everyone.runs else NOTHING
+    texts = dict.fromkeys(find(cells[0], each.runs) for each in baselines(groups))
+    return " / ".join(text for text in texts if text != NOTHING) or NOTHING
 
 
 def _random(cell: PaperCell, group: Group) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
-from cbrcore.report.belong import Paper
-from cbrcore.report.runs import Group, seedless
+from cbr_report.runs import Group, Runs, seedless
 from cbrcore.sweep import VARIANTS
 
 ENVIRONMENT = "environment."
@@ -15,11 +15,73 @@ MOST_SETTINGS = 2
 USE = ".use"
 
 
-def name_groups(groups: Sequence[Group], paper: Paper) -> None:
+class Vocabulary(Protocol):
+    """Words for agents and places.
+
+    Attributes:
+        names: in the order in which tables shall have them; others follow.
+    """
+
+    names: Sequence[str]
+
+    def label(self, word: str) -> str:
+        """What tables call a choice of a sweep ("bike_cbr"), a level or a game."""
+        ...
+
+    def variant_of(self, group: Group) -> str | None:
+        """The choice of a sweep that runs without one are like; None if there is none."""
+        ...
+
+
+@runtime_checkable
+class BringsWords(Protocol):
+    """A factory of a section of the report that also knows what agents and places are called."""
+
+    def vocabulary(self, runs: Runs) -> Vocabulary:
+        """Its words for these runs, whose groups have no names yet.
+
+        Raises:
+            CbrError: the user named a file that is wrong.
+        """
+        ...
+
+
+class OwnWords:
+    """The vocabulary of recipes and sweeps themselves."""
+
+    names: Sequence[str] = ()
+
+    def label(self, word: str) -> str:
+        return word
+
+    def variant_of(self, group: Group) -> str | None:
+        return None
+
+
+def name_runs(runs: Runs, words: Vocabulary) -> None:
+    """Name the groups and their runs, and put them into the order of the tables."""
+    name_groups(runs.groups, words)
+    runs.groups.sort(key=lambda each: _order(each, words))
+    for group in runs.groups:
+        for run in group.runs:
+            run.agent, run.place = group.agent, group.place
+
+
+def _order(each: Group, words: Vocabulary) -> tuple[int, str, int, str]:
+    """Places and agents in the vocabulary's order, others by name."""
+
+    def rank(text: str) -> int:
+        known = [place for place, name in enumerate(words.names) if text == name or text.startswith(f"{name} (")]
+        return max(known, default=len(words.names))
+
+    return rank(each.place), each.place, rank(each.agent), each.agent
+
+
+def name_groups(groups: Sequence[Group], words: Vocabulary) -> None:
     """Give every group its place and its agent. No two groups of a place have the same agent."""
     for group in groups:
-        group.place = _place(group, paper, alone=len({_environment(other) for other in groups}) == 1)
-        group.agent = _agent(group, paper)
+        group.place = _place(group, words, alone=len({_environment(other) for other in groups}) == 1)
+        group.agent = _agent(group, words)
     _tell_apart(groups, lambda group: group.place, lambda group, text: setattr(group, "place", text), places=True)
     _tell_apart(
         groups,
@@ -44,7 +106,7 @@ def _environment(group: Group) -> str:
     return str(group.settings.get("environment.use", "?"))
 
 
-def _place(group: Group, paper: Paper, *, alone: bool) -> str:
+def _place(group: Group, words: Vocabulary, *, alone: bool) -> str:
     """The level or the game, after the environment's name unless there is one environment alone."""
     settings = group.settings
     word = settings.get("environment.level") or settings.get("environment.game")
@@ -52,13 +114,13 @@ def _place(group: Group, paper: Paper, *, alone: bool) -> str:
     if word is None:
         return name
     made = " (generated)" if settings.get("environment.source") == "generate" else ""
-    return f"{paper.label(str(word))}{made}" if alone else f"{name}, {paper.label(str(word))}{made}"
+    return f"{words.label(str(word))}{made}" if alone else f"{name}, {words.label(str(word))}{made}"
 
 
-def _agent(group: Group, paper: Paper) -> str:
+def _agent(group: Group, words: Vocabulary) -> str:
     run = group.runs[0]
-    variant = (run.choices or paper.choices_of(group)).get(VARIANTS)
-    return paper.label(variant) if variant else str(run.recipe.get("name") or run.path.name)
+    variant = run.choices.get(VARIANTS) if run.choices else words.variant_of(group)
+    return words.label(variant) if variant else str(run.recipe.get("name") or run.path.name)
 
 
 def _tell_apart(

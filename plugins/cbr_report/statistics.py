@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 LEVEL = 0.95
+FOR_INTERVAL, FOR_MIDDLE, FOR_PAIRS = 3, 4, 2
+"""Runs that an interval needs, an interquartile mean that leaves any out, and either side of a comparison."""
 RESAMPLES = 5000
 SEED = 0
 
@@ -24,8 +26,8 @@ class Summary:
 
     Attributes:
         std: sample standard deviation over the runs; None for a single run.
-        iqm: mean of the middle half.
-        low, high: bootstrap interval of `iqm`; None for a single run.
+        iqm: mean of the middle half; of fewer than four runs their mean.
+        low, high: bootstrap interval of `iqm`; None for fewer than three runs.
     """
 
     runs: int
@@ -78,10 +80,10 @@ def bootstrap_interval(
 ) -> tuple[float, float] | None:
     """Percentile bootstrap of the interquartile mean: runs are drawn with replacement, as many as there are.
 
-    The seed is fixed, so the same runs give the same interval on every page. None for a single run, which says
-    nothing about the next one.
+    The seed is fixed, so the same runs give the same interval on every page. None for one or two runs, which say
+    next to nothing about the next one: of two, the interval would be from one to the other.
     """
-    if len(values) < 2:
+    if len(values) < FOR_INTERVAL:
         return None
     rng = np.random.Generator(np.random.PCG64(seed))
     drawn = rng.integers(len(values), size=(resamples, len(values)))  # [B, n]
@@ -98,9 +100,9 @@ def probability_of_improvement(ours: Sequence[float], theirs: Sequence[float], *
         better: "lower" or "higher", as in the paper's file of numbers.
 
     Returns:
-        None if either has no runs.
+        None if either has a single run, or none.
     """
-    if not ours or not theirs:
+    if min(len(ours), len(theirs)) < FOR_PAIRS:
         return None
     lead = np.subtract.outer(np.asarray(ours, dtype=np.float64), np.asarray(theirs, dtype=np.float64))
     if better == "lower":

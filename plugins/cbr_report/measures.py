@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cbrcore.report.runs import Group, number_at
-from cbrcore.report.statistics import Summary, summarize
+from cbr_report.runs import Group, number_at
+from cbr_report.statistics import Summary, summarize
 
 LAST_100 = "avg_score_last_100"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
-from cbrcore.report.measures import (
+from cbr_report.comparable import baselines, budgets_differ, not_alike, random_name
+from cbr_report.measures import (
     Measure,
     in_points,
     main_measure,
@@ -14,45 +14,75 @@ from cbrcore.report.measures import (
     split_measures,
     splits_of,
 )
-from cbrcore.report.runs import Group, one_per_seed
-from cbrcore.report.statistics import LEVEL, probability_of_improvement, summarize
-from cbrcore.report.tables import NOTHING, Column, Table, columns, interval, mean_std, number, text_columns
+from cbr_report.runs import Group, by_place
+from cbr_report.statistics import LEVEL, probability_of_improvement, summarize
+from cbr_report.tables import NOTHING, columns, interval, mean_std, middle, number, text_columns
+from cbrcore import Column, Table
 
 Rows = tuple[tuple[str, ...], ...]
 
 
 def result_tables(groups: Sequence[Group]) -> list[Table]:
-    """All tables of our own numbers; `groups` are named and stand place by place."""
+    """The numbers themselves, one table for each way to play; `groups` are named and stand place by place."""
     shares = [group for group in groups if not in_points(group)]
     raw = [group for group in groups if in_points(group)]
-    tables = [*([_shares(shares)] if shares else []), *_other_modes(shares), *([_points(raw)] if raw else [])]
-    return [*tables, _intervals(groups), *_improvements(groups), *_pretraining(groups)]
+    return [*([_shares(shares)] if shares else []), *_other_modes(shares), *([_points(raw)] if raw else [])]
 
 
-def by_place(groups: Sequence[Group]) -> Iterator[tuple[str, list[Group]]]:
-    """(place, its groups), in order."""
-    for place, same in groupby(groups, key=lambda group: group.place):
-        yield place, list(same)
+def comparison_tables(groups: Sequence[Group]) -> list[Table]:
+    """What can be said about the numbers: intervals, who is ahead of whom, what pretraining did."""
+    return [_intervals(groups), *_improvements(groups), *_pretraining(groups)]
+
+
+def measures_in(table: Table, groups: Sequence[Group]) -> dict[Group, list[Measure]]:
+    """The measures that a table of `result_tables` is about, for each group in it."""
+    if table.id == "points":
+        return {group: points() for group in groups if in_points(group)}
+    mode = table.id.removeprefix("results").removeprefix("_")
+    shares = [group for group in groups if not in_points(group)]
+    return {group: [m for split in group.splits for m in split_measures(split, mode)] for group in shares}
+
+
+def _head(groups: Sequence[Group]) -> tuple[Column, ...]:
+    """The first columns of a table of agents, with the training's length where it is not the same for all."""
+    apart = text_columns("Training", kind="text group") if budgets_differ(groups) else ()
+    return (*text_columns("Games", kind="text group"), *text_columns("Agent"), *apart, Column("Runs"))
+
+
+def _start(group: Group, groups: Sequence[Group]) -> tuple[str, ...]:
+    apart = (group.budget,) if budgets_differ(groups) else ()
+    return (group.place, group.agent, *apart, str(len(group.runs)))
+
+
+def _remarks(groups: Sequence[Group]) -> tuple[str, ...]:
+    return tuple(words for place, same in by_place(groups) for words in not_alike(place, same))
+
+
+def _measured(wanted: Sequence[Measure]) -> tuple[Column, ...]:
+    return tuple(Column(measure.title, f"ours {measure.better}") for measure in wanted)
 
 
 def _shares(groups: Sequence[Group]) -> Table:
     splits = splits_of(groups)
     wanted = [measure for split in splits for measure in split_measures(split)]
+    nothing = [NOTHING for _ in _head(groups)[2:]]
     rows = []
     for place, same in by_place(groups):
-        rows += [(place, g.agent, str(len(g.runs)), *_cells(g, wanted)) for g in same]
-        everyone = one_per_seed(run for group in same for run in group.runs)
+        rows += [(*_start(group, groups), *_cells(group, wanted)) for group in same]
         random = [measure for split in splits for measure in split_measures(split, "random")]
-        rows.append((place, "uniform random", NOTHING, *_cells(everyone, random)))
-        if (optimal := _optimal(everyone, splits)) is not None:
-            rows.append((place, "optimal", NOTHING, *optimal))
+        everyone = baselines(same)
+        for each in everyone:
+            rows.append((place, random_name(each, everyone), *nothing, *_cells(each.runs, random)))
+        if (optimal := _optimal(same, splits)) is not None:
+            rows.append((place, "optimal", *nothing, *optimal))
     return Table(
         "results",
         "Results",
-        (*text_columns("Games", "Agent"), Column("Runs"), *columns([m.title for m in wanted], "ours")),
+        (*_head(groups), *_measured(wanted)),
         tuple(rows),
-        note=f"Mean ± standard deviation over runs that differ in their seed alone; weights and memory are frozen."
-        f" {_mode(groups)}",
+        note="Mean ± standard deviation over runs that differ in their seed alone; weights and memory are frozen."
+        f" The best mean is marked. {_mode(groups)}".rstrip(),
+        remarks=_remarks(groups),
     )
 
 
@@ -70,14 +100,17 @@ def _cells(group: Group, wanted: Sequence[Measure]) -> list[str]:
     return [mean_std(measure.summary(group), measure.digits) for measure in wanted]
 
 
-def _optimal(group: Group, splits: Sequence[str]) -> list[str] | None:
-    """Steps of the shortest solutions, and all points."""
-    steps = {split: group.numbers("evaluation", split, "optimal_steps") for split in splits}
+def _optimal(groups: Sequence[Group], splits: Sequence[str]) -> list[str] | None:
+    """Steps of the shortest solutions, all of them where runs differ, and all points."""
+    steps = {
+        split: dict.fromkeys(
+            number(found, 2) for group in groups for found in group.numbers("evaluation", split, "optimal_steps")
+        )
+        for split in splits
+    }
     if not any(steps.values()):
         return None
-    return [
-        text for found in steps.values() for text in ([number(found[0], 2), "1.00"] if found else [NOTHING] * 2)
-    ]
+    return [text for found in steps.values() for text in ([" / ".join(found), "1.00"] if found else [NOTHING] * 2)]
 
 
 def _other_modes(groups: Sequence[Group]) -> Iterator[Table]:
@@ -86,7 +119,7 @@ def _other_modes(groups: Sequence[Group]) -> Iterator[Table]:
     for mode in ("sampled", "greedy"):
         wanted = [measure for split in splits for measure in split_measures(split, mode)]
         rows = tuple(
-            (group.place, group.agent, str(len(group.runs)), *_cells(group, wanted))
+            (*_start(group, groups), *_cells(group, wanted))
             for group in groups
             if any(measure.of(group) for measure in wanted)
         )
@@ -94,28 +127,28 @@ def _other_modes(groups: Sequence[Group]) -> Iterator[Table]:
             yield Table(
                 f"results_{mode}",
                 f"The same agents, {mode}",
-                (*text_columns("Games", "Agent"), Column("Runs"), *columns([m.title for m in wanted], "ours")),
+                (*_head(groups), *_measured(wanted)),
                 rows,
             )
 
 
 def _points(groups: Sequence[Group]) -> Table:
     rows = tuple(
-        (group.place, group.agent, str(len(group.runs)), *_cells(group, points()), *_facts(group))
+        (*_start(group, groups), *_cells(group, points()), *_facts(group))
         for group in groups
     )
     return Table(
         "points",
         "Scores while training",
         (
-            *text_columns("Game", "Agent"),
-            Column("Runs"),
-            *columns([measure.title for measure in points()], "ours"),
+            *_head(groups),
+            *_measured(points()),
             *columns(["Initial", "Uniform random", "Maximum"]),
         ),
         rows,
         note="Raw points: mean ± standard deviation over runs of the mean over the last 100 training episodes,"
-        " which is the paper's measure, and of the best episode.",
+        " which is the paper's measure, and of the best episode. The best mean is marked.",
+        remarks=_remarks(groups),
     )
 
 
@@ -141,7 +174,7 @@ def _intervals(groups: Sequence[Group]) -> Table:
         for measure in measures_of(group):
             found, digits = measure.summary(group), measure.digits
             if found is not None:
-                cells = (str(found.runs), mean_std(found, digits), number(found.iqm, digits))
+                cells = (str(found.runs), mean_std(found, digits), middle(found, digits))
                 rows.append((group.place, group.agent, measure.title, *cells, interval(found, digits)))
     percent = f"{LEVEL:.0%}".replace("%", " %")
     return Table(
@@ -152,8 +185,9 @@ def _intervals(groups: Sequence[Group]) -> Table:
             *columns(["Runs", "Mean ± std", "Interquartile mean", f"{percent} interval"]),
         ),
         tuple(rows),
-        note="The interquartile mean leaves out a quarter of the runs at each end (none of fewer than four)."
-        " Intervals: percentile bootstrap over runs, with a fixed seed. A single run has none.",
+        note="The interquartile mean leaves out a quarter of the runs at each end; it needs four runs. Intervals:"
+        " percentile bootstrap over runs of that mean (of the mean of three runs), with a fixed seed; they need"
+        " three runs.",
     )
 
 
@@ -168,7 +202,8 @@ def _improvements(groups: Sequence[Group]) -> Iterator[Table]:
                 (*text_columns("P(row better than column)"), *columns([group.agent for group in same])),
                 _square(same, measure),
                 note=f"{measure.title}, {measure.better} is better: the share of all pairs of runs in which the"
-                " agent of the row is ahead of the agent of the column; a tie counts half.",
+                " agent of the row is ahead of the agent of the column; a tie counts half. It needs two runs of each.",
+                remarks=tuple(not_alike(place, same)),
             )
 
 

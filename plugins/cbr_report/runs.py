@@ -1,17 +1,22 @@
-"""A run as the report sees it, and runs that differ in their seed alone as a group."""
+"""A run as the report sees it, runs that differ in their seed alone as a group, and all of them as sections get them."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from cbrcore.records import METRICS_FILE
+
+if TYPE_CHECKING:
+    from cbrcore.plugins import PluginReport
 
 NOT_COMPARED = ("name", "seed", "directory", "sweep", "schema", "run.device", "run.checkpoint_every")
 """What a recipe says that does not make it another experiment."""
@@ -19,9 +24,9 @@ NOT_COMPARED = ("name", "seed", "directory", "sweep", "schema", "run.device", "r
 Plain = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Run:
-    """One finished run, as its folder tells it.
+    """One finished run, as its folder tells it; a `cbrcore.ReportedRun`.
 
     Attributes:
         path: as the user named it.
@@ -29,6 +34,7 @@ class Run:
         versions: of versions.json; empty if it is missing.
         sweep: file name of the recipe whose sweep it belongs to, if sweep.json says so.
         choices: its axis -> choice in that sweep, as text.
+        agent, place: as in its `Group`.
     """
 
     path: Path
@@ -37,6 +43,8 @@ class Run:
     versions: Plain = field(default_factory=dict)
     sweep: str | None = None
     choices: Mapping[str, str] = field(default_factory=dict)
+    agent: str = ""
+    place: str = ""
 
     def number(self, *keys: str) -> float | None:
         """The number in results.json at these keys; None where there is none."""
@@ -62,7 +70,7 @@ class Group:
     """Runs of one recipe that differ in their seed alone.
 
     Attributes:
-        agent, place: what tables and figures call it, and where it plays; see `cbrcore.report.naming`.
+        agent, place: what tables and figures call it, and where it plays; see `cbr_report.names`.
     """
 
     runs: tuple[Run, ...]
@@ -85,10 +93,104 @@ class Group:
     def uses_cases(self) -> bool:
         return bool(self.recipe.get("memory"))
 
+    @property
+    def budget(self) -> str:
+        """How long it was trained."""
+        run = self.recipe.get("run")
+        told = run if isinstance(run, Mapping) else {}
+        passes, steps = told.get("episodes"), told.get("env_steps")
+        return f"{passes} passes" if passes is not None else f"{steps} steps" if steps is not None else "?"
+
     def numbers(self, *keys: str) -> list[float]:
         """The number at these keys of every run that has it."""
         found = (run.number(*keys) for run in self.runs)
         return [number for number in found if number is not None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was asked of `cbr report`.
+
+    Attributes:
+        folders: as the user named them.
+        page: the file to be written.
+        paper: the file of the paper's numbers, if it was named.
+        decisions: whether runs may be opened and play.
+    """
+
+    folders: Sequence[Path] = ()
+    page: Path = Path("report.html")
+    paper: Path | None = None
+    decisions: bool = True
+
+
+class Runs(Sequence[Run]):
+    """All runs of a report, in the order of its tables: what the factory of a section is called with.
+
+    Attributes:
+        groups: the runs by recipe, named.
+        notes: what is missing, damaged or not comparable; a section may add to it.
+        sweeps: the sweeps that the folders are of.
+        plugins: what is installed here, to open runs with.
+        kept: what one section keeps for another, by name.
+    """
+
+    def __init__(
+        self, groups: Sequence[Group], plugins: PluginReport, options: Options | None = None,
+        *, sweeps: Sequence[SweepFile] = (), notes: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        self.groups = list(groups)
+        self.plugins = plugins
+        self.options = options or Options()
+        self.sweeps = list(sweeps)
+        self.notes = list(notes)
+        self.kept: dict[str, Any] = {}
+
+    def __len__(self) -> int:
+        return sum(len(group.runs) for group in self.groups)
+
+    @overload
+    def __getitem__(self, at: int) -> Run: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Run]: ...
+    def __getitem__(self, at: int | slice) -> Run | list[Run]:
+        return [run for group in self.groups for run in group.runs][at]
+
+    def opened(self, run: Run) -> AbstractContextManager[Any]:
+        """The run with its parts as its latest checkpoint has them; `recipe` and `parts` are what is to look at.
+
+        Raises:
+            CbrError: its checkpoint, or what its parts need, is not here.
+        """
+        from cbrcore.trained import trained  # torch is loaded for a run that is opened, not for every page
+
+        return trained(run.path, self.plugins)
+
+    def untrained(self, recipe: Any) -> Any:
+        """The parts of a recipe with fresh weights, to be closed in the end."""
+        from cbrcore.assemble import assemble
+
+        return assemble(recipe, self.plugins.registry, recipe_dir=recipe.directory)
+
+
+@dataclass(frozen=True)
+class SweepFile:
+    """What a sweep.json says.
+
+    Attributes:
+        recipe: file name of its recipe.
+        runs: run id -> axis -> choice as text.
+    """
+
+    folder: Path
+    recipe: str
+    runs: Mapping[str, Mapping[str, str]]
+
+
+def by_place(groups: Sequence[Group]) -> Iterator[tuple[str, list[Group]]]:
+    """(place, its groups), in order."""
+    for place, same in groupby(groups, key=lambda group: group.place):
+        yield place, list(same)
 
 
 def number_at(data: Any, keys: Sequence[str]) -> float | None:
@@ -119,11 +221,6 @@ def group(runs: Sequence[Run]) -> list[Group]:
     for run in runs:
         by_recipe.setdefault(json.dumps(run.settings, sort_keys=True, default=str), []).append(run)
     return [Group(tuple(sorted(same, key=lambda run: run.seed))) for same in by_recipe.values()]
-
-
-def one_per_seed(runs: Iterable[Run]) -> Group:
-    """The runs, one of each seed: what does not depend on the agent (the uniform random one) counts once."""
-    return Group(tuple({run.seed: run for run in runs}.values()))
 
 
 def doubles(groups: Sequence[Group]) -> list[str]:

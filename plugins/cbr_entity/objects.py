@@ -1,29 +1,26 @@
 """Where a trained retriever puts the objects of the games [P App. G, Fig. 6].
 
-Asked of encoders that can say it (`held_out(places)`, as `cbr_entity/entity` has it) and environments that know
-where things belong (`object_places(split)`, as `cbr_twc/twc` has it).
+Asked of every context encoder that can say it and every environment that knows where things belong, whoever wrote
+them: it is the ability that counts, not the name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cbrcore.errors import CbrError
-from cbrcore.plugins import PluginReport
-from cbrcore.report.results import by_place
-from cbrcore.report.runs import Group
-from cbrcore.report.tables import Table, columns, number, text_columns
-from cbrcore.report.tsne import tsne
+from cbr_report.runs import Group, Runs, by_place
+from cbrcore import CbrError, Environment, KnowsPlaces, PlacesObjects
 
-ENCODERS = ("cbr_entity/entity",)
-"""Context encoders that give an object a vector of its own."""
-
-Places = Mapping[str, Collection[str]]
+Places = Mapping[str, set[str]]
+SEEN = ("train", "in")
+"""Splits whose objects occur in training; the others hold unseen ones."""
+PERPLEXITY, SEED = 10.0, 0
 
 
 class Accuracy(Protocol):
@@ -34,8 +31,13 @@ class Accuracy(Protocol):
     best: float
 
 
-class HeldOut(Protocol):
-    """What an encoder says about objects."""
+class Held(Protocol):
+    """What an encoder says about objects, as `cbr_entity.held_out.HeldOut` does.
+
+    Attributes:
+        vectors: [n, d]; row i is names[i].
+        retriever, text: of the vectors, and of the frozen text encodings.
+    """
 
     names: tuple[str, ...]
     vectors: NDArray[np.float64]
@@ -62,96 +64,105 @@ class ObjectMap:
     accuracies: Mapping[str, Mapping[str, float]]
 
 
-def object_maps(groups: Sequence[Group], plugins: PluginReport, notes: list[str]) -> list[ObjectMap]:
-    """One per place, of the first run of an agent with such an encoder; what is in the way is noted."""
+def object_maps(runs: Runs) -> list[ObjectMap]:
+    """One per place, of the first agent whose parts can say; what is in the way is noted."""
     found = []
-    for _, same in by_place(groups):
-        fitting = [group for group in same if group.settings.get("context_encoder.use") in ENCODERS]
-        for group in fitting[:1]:
-            try:
-                found.append(object_map(group, plugins))
-            except CbrError as error:
-                notes.append(f"{group.runs[0].path}: no map of the objects: {error.message}")
+    for _, same in by_place(runs.groups):
+        for group in same:
+            if _may_place_objects(group, runs):
+                try:
+                    made = object_map(group, runs)
+                except CbrError as error:
+                    runs.notes.append(f"{group.runs[0].path}: no map of the objects: {error.message}")
+                    break
+                except Exception as error:  # whatever a plugin's part does: a map must not cost the page
+                    runs.notes.append(
+                        f"{group.runs[0].path}: no map of the objects: {type(error).__name__}: {error}"
+                    )
+                    break
+                if made is not None:
+                    found.append(made)
+                    break
     return found
 
 
-def object_map(group: Group, plugins: PluginReport) -> ObjectMap:
-    """The map of the group's first run.
+def _may_place_objects(group: Group, runs: Runs) -> bool:
+    """Whether the group's context encoder has the ability: a class tells, of a function the run must be opened."""
+    if not group.uses_cases:
+        return False
+    try:
+        component = runs.plugins.registry.find("context_encoder", str(group.settings.get("context_encoder.use")))
+        factory = component.load_factory()
+    except CbrError:  # a part that is not here any more; other sections tell
+        return False
+    return not inspect.isclass(factory) or issubclass(factory, PlacesObjects)
+
+
+def object_map(group: Group, runs: Runs) -> ObjectMap | None:
+    """The map of the group's first run; None if its context encoder has no vector for an object alone.
 
     Raises:
-        CbrError: its checkpoint, games or text encoder are not here, or its parts cannot say.
+        CbrError: its checkpoint, games or text encoder are not here, or its environment does not know places.
     """
-    from cbrcore.assemble import assemble  # torch is loaded for a run that has such a map, not for every page
-    from cbrcore.trained import trained
-
-    with trained(group.runs[0].path, plugins) as opened:
+    with runs.opened(group.runs[0]) as opened:
+        encoder = opened.parts.reasoner.retriever.encoder
+        if not isinstance(encoder, PlacesObjects):
+            return None
         seen, unseen = _places(opened.parts.environment)
-        encoder = _encoder(opened.parts)
-        fresh = assemble(opened.recipe, plugins.registry, recipe_dir=opened.recipe.directory)
+        fresh = runs.untrained(opened.recipe)
         try:
-            untrained = _encoder(fresh)
             asked = {"objects of the training and IN games": seen, "objects of the OUT games": unseen}
+            untrained = fresh.reasoner.retriever.encoder
             accuracies = {
                 f"{title} ({len(places)})": _accuracies(encoder.held_out(places), untrained.held_out(places))
                 for title, places in asked.items()
+                if len(places) > 1
             }
         finally:
             fresh.close()
         everything = {**unseen, **seen}
-        whole: HeldOut = encoder.held_out(everything)
-    lengths = np.linalg.norm(whole.vectors, axis=1, keepdims=True)
-    units = whole.vectors / np.where(lengths > 0, lengths, 1.0)  # the retriever compares by cosine
+        whole: Held = encoder.held_out(everything)
     return ObjectMap(
-        group, whole.names, tsne(units), everything, frozenset(unseen.keys() - seen.keys()), accuracies
+        group, whole.names, plane(whole.vectors), everything, frozenset(unseen.keys() - seen.keys()), accuracies
     )
 
 
-def _accuracies(trained_: HeldOut, untrained: HeldOut) -> dict[str, float]:
+def plane(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """[n, 2]: t-SNE of the directions of vectors [n, d] (the retriever compares by cosine).
+
+    Raises:
+        CbrError: there are fewer than four, or they are not finite.
+    """
+    rows = np.asarray(vectors, dtype=np.float64)
+    if rows.ndim != 2 or len(rows) < 4 or not np.isfinite(rows).all():
+        raise CbrError(f"a map needs four or more finite vectors, got shape {rows.shape}")
+    from sklearn.manifold import TSNE
+
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    units = rows / np.where(lengths > 0, lengths, 1.0)
+    made = TSNE(perplexity=min(PERPLEXITY, (len(rows) - 1) / 3), init="random", random_state=SEED, method="exact")
+    found: NDArray[np.float64] = made.fit_transform(units).astype(np.float64)
+    return found
+
+
+def _accuracies(trained: Held, untrained: Held) -> dict[str, float]:
     return {
-        "trained": trained_.retriever.accuracy,
+        "trained": trained.retriever.accuracy,
         "untrained (fresh weights)": untrained.retriever.accuracy,
-        "frozen text encoding": trained_.text.accuracy,
-        "chance": trained_.text.chance,
-        "best possible": trained_.text.best,
+        "frozen text encoding": trained.text.accuracy,
+        "chance": trained.text.chance,
+        "best possible": trained.text.best,
     }
 
 
-def _places(environment: Any) -> tuple[dict[str, Collection[str]], dict[str, Collection[str]]]:
+def _places(environment: Environment) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """(places of the objects in the training and IN games, of those in the OUT games)"""
-    ask = getattr(environment, "object_places", None)
-    if ask is None:
+    if not isinstance(environment, KnowsPlaces):
         raise CbrError("its environment does not tell where objects belong")
     seen: dict[str, set[str]] = {}
-    for split in ("train", "in"):
-        for name, places in ask(split).items():
-            seen.setdefault(name, set()).update(places)
-    return dict(seen), dict(ask("out"))
-
-
-def _encoder(parts: Any) -> Any:
-    encoder = parts.reasoner.retriever.encoder if parts.reasoner.retriever else None
-    if not hasattr(encoder, "held_out"):
-        raise CbrError("its context encoder has no vector for an object alone")
-    return encoder
-
-
-def object_table(maps: Sequence[ObjectMap]) -> list[Table]:
-    """Leave-one-out accuracies of all maps."""
-    if not maps:
-        return []
-    kinds = list(next(iter(maps[0].accuracies.values())))
-    rows = tuple(
-        (each.group.place, each.group.agent, title, *(number(found.get(kind), 2) for kind in kinds))
-        for each in maps
-        for title, found in each.accuracies.items()
-    )
-    return [
-        Table(
-            "objects",
-            "Does the retriever know where things belong?",
-            (*text_columns("Games", "Agent", "Objects"), *columns(kinds)),
-            rows,
-            note="Leave-one-out accuracy: the share of objects whose most similar other object belongs to the same"
-            " place. Names alone tell a lot, so the trained row is to be compared with the frozen text encoding.",
-        )
-    ]
+    unseen: dict[str, set[str]] = {}
+    for split in environment.splits():
+        told = seen if split in SEEN else unseen
+        for name, places in environment.object_places(split).items():
+            told.setdefault(name, set()).update(places)
+    return seen, unseen

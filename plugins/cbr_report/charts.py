@@ -70,32 +70,51 @@ def room_for(names: Sequence[str]) -> float:
 
 
 def lines(
-    rows: Sequence[Row], styles: Styles, *, x: str, y: str, width: float = 300, height: float = 210, columns: int = 3
+    rows: Sequence[Row],
+    styles: Styles,
+    *,
+    x: str,
+    y: str,
+    width: float = 300,
+    height: float = 210,
+    columns: int = 3,
 ) -> alt.FacetChart:
     """`value` over `x` with a band from `low` to `high`, a line per series."""
     import altair as alt
 
     click = _click()
-    base = alt.Chart().encode(x=alt.X("x:Q", title=x, axis=alt.Axis(format="~s", tickCount=5)), color=_colours(styles))
+    base = alt.Chart().encode(
+        x=alt.X("x:Q", title=x, axis=alt.Axis(format="~s", tickCount=5)), color=_colours(styles)
+    )
     band = base.mark_area(opacity=0.14).encode(y=alt.Y("low:Q", title=y), y2="high:Q")
     line = base.mark_line(strokeWidth=2).encode(y=alt.Y("value:Q", title=y), strokeDash=_dashes(styles))
     dots = base.mark_point(style=HOVER, opacity=0, size=90).encode(
         y=alt.Y("value:Q", title=y),
-        tooltip=_tooltip(rows, {"panel": "games", "series": "series", "x": x, "value": y, "low": "from", "high": "to"}),
+        tooltip=_tooltip(
+            rows, {"panel": "games", "series": "series", "x": x, "value": y, "low": "from", "high": "to"}
+        ),
     )
     layers = alt.layer(band, line, dots).transform_filter(click).add_params(click)
     return _panels(layers, rows, width=width, height=height, columns=columns, beside=70)
 
 
 def ranges(
-    rows: Sequence[Row], styles: Styles, *, x: str | None = None, width: float = 175, columns: int = 4, words: Words = {}
+    rows: Sequence[Row],
+    styles: Styles,
+    *,
+    x: str | None = None,
+    width: float = 175,
+    columns: int = 4,
+    words: Words = {},
 ) -> alt.FacetChart:
     """A line per `name`: a tick at `value` on a bar from `low` to `high` (a hollow point where there is none)."""
     import altair as alt
 
     click = _click()
     names = [str(row["name"]) for row in rows]
-    tooltip = _tooltip(rows, {"panel": "games", "series": "series", "value": "value", "low": "from", "high": "to", **words})
+    tooltip = _tooltip(
+        rows, {"panel": "games", "series": "series", "value": "value", "low": "from", "high": "to", **words}
+    )
     y = _names(names)
     scale = alt.Scale(zero=False, padding=8)
     base = alt.Chart().encode(y=y, color=_colours(styles, symbol="square"), tooltip=tooltip)
@@ -103,11 +122,15 @@ def ranges(
         base = base.encode(yOffset=alt.YOffset("series:N", sort=list(styles)))
     at = alt.X("value:Q", title=x, scale=scale, axis=alt.Axis(tickCount=4))
     known = base.transform_filter("isValid(datum.low)")
-    spread = known.mark_bar(height=9).encode(fillOpacity=_paler(styles, most=0.85), x=alt.X("low:Q", title=x, scale=scale), x2="high:Q")
+    spread = known.mark_bar(height=9).encode(
+        fillOpacity=_paler(styles, most=0.85), x=alt.X("low:Q", title=x, scale=scale), x2="high:Q"
+    )
     middle = known.mark_tick(thickness=2.5, size=13, opacity=1).encode(x=at, color=alt.ColorValue(colour("ink")))
     alone = base.transform_filter("!isValid(datum.low)").mark_point(size=45, strokeWidth=2, opacity=1).encode(x=at)
     layers = alt.layer(spread, middle, alone).transform_filter(click).add_params(click)
-    return _panels(layers, rows, width=width, height=alt.Step(20), columns=columns, beside=room_for(names) + 46, grid=True)
+    return _panels(
+        layers, rows, width=width, height=alt.Step(20), columns=columns, beside=room_for(names) + 46, grid=True
+    )
 
 
 def bars(
@@ -122,26 +145,32 @@ def bars(
     base = alt.Chart().encode(
         y=_names(names),
         color=_colours(styles, symbol="square"),
-        tooltip=_tooltip(rows, {"panel": "games", "name": "agent", "series": "series", "value": x, "low": "from", "high": "to"}),
+        tooltip=_tooltip(
+            rows, {"panel": "games", "name": "agent", "series": "series", "value": x, "low": "from", "high": "to"}
+        ),
     )
     if any(row["name"] != row["series"] for row in rows):
         base = base.encode(yOffset=alt.YOffset("series:N", sort=list(styles)))
     at = alt.X("value:Q", title=x, scale=alt.Scale(domain=[0, top], nice=False), axis=alt.Axis(tickCount=4))
     bar = base.mark_bar().encode(x=at, fillOpacity=_paler(styles))
-    spread = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.5).encode(
-        x="low:Q", x2="high:Q", color=alt.ColorValue(colour("ink"))
+    spread = (
+        base.transform_filter("isValid(datum.low)")
+        .mark_rule(strokeWidth=1.5)
+        .encode(x="low:Q", x2="high:Q", color=alt.ColorValue(colour("ink")))
     )
     number = base.mark_text(align="left", dx=4, fontSize=10).encode(
         x=alt.X("end:Q"), text=alt.Text("value:Q", format=".2f"), color=alt.ColorValue(colour("soft"))
     )
     layers = alt.layer(bar, spread, number).transform_filter(click).add_params(click)
     rows = [{**row, "end": row["value"] if row["high"] is None else row["high"]} for row in rows]
-    return _panels(layers, rows, width=width, height=alt.Step(17), columns=columns, beside=room_for(names) + 66, grid=True)
+    return _panels(
+        layers, rows, width=width, height=alt.Step(17), columns=columns, beside=room_for(names) + 66, grid=True
+    )
 
 
 def described(chart: Any, description: str, styles: Styles) -> Any:
     """The chart with a text for those who do not see it, and what the page must know to fit it to a phone."""
-    meta = {"entry": room_for(list(styles)) + 48}
+    meta = {"entry": room_for(list(styles)) + 48} if styles else {}
     told = chart.usermeta.to_dict() if hasattr(chart.usermeta, "to_dict") else chart.usermeta
     return chart.properties(description=description, usermeta=(told if isinstance(told, dict) else {}) | meta)
 
@@ -165,7 +194,9 @@ def _colours(styles: Styles, *, symbol: str = "stroke") -> alt.Color:
     import altair as alt
 
     palette = [colour(f"c{style.colour % COLOURS}") for style in styles.values()]
-    legend = alt.Legend(orient="top", symbolType=symbol, symbolOpacity=1, symbolSize=250 if symbol == "stroke" else 90)
+    legend = alt.Legend(
+        orient="top", symbolType=symbol, symbolOpacity=1, symbolSize=250 if symbol == "stroke" else 90
+    )
     return alt.Color("series:N", title=None, scale=alt.Scale(domain=list(styles), range=palette), legend=legend)
 
 
@@ -188,16 +219,26 @@ def _tooltip(rows: Sequence[Row], words: Words) -> list[alt.Tooltip]:
     import altair as alt
 
     told = [field for field in words if any(row.get(field) is not None for row in rows)]
-    numbers = {field for field in told if not isinstance(next(r[field] for r in rows if r.get(field) is not None), str)}
+    numbers = {
+        field for field in told if not isinstance(next(r[field] for r in rows if r.get(field) is not None), str)
+    }
     return [
-        alt.Tooltip(f"{field}:Q", title=words[field], format=",.4~r") if field in numbers
+        alt.Tooltip(f"{field}:Q", title=words[field], format=",.4~r")
+        if field in numbers
         else alt.Tooltip(f"{field}:N", title=words[field])
         for field in told
     ]
 
 
 def _panels(
-    layers: alt.LayerChart, rows: Sequence[Row], *, width: float, height: Any, columns: int, beside: float, grid: bool = False
+    layers: alt.LayerChart,
+    rows: Sequence[Row],
+    *,
+    width: float,
+    height: Any,
+    columns: int,
+    beside: float,
+    grid: bool = False,
 ) -> alt.FacetChart:
     """A panel for each value of `panel`, with axes of its own and its title above.
 
@@ -219,3 +260,29 @@ def _panels(
         .resolve_scale(x="independent", y="independent")
         .properties(usermeta={"panel": width + beside, "grid": grid})
     )
+
+
+def points(
+    rows: Sequence[Row], styles: Styles, *, words: Words, width: float, height: float, columns: int = 2
+) -> alt.FacetChart:
+    """Named points on a plane without axes, at `x` and `y`; the shape tells their `kind`."""
+    import altair as alt
+
+    click = _click()
+    kinds = list(dict.fromkeys(str(row["kind"]) for row in rows))
+    shapes = alt.Scale(domain=kinds, range=["circle", "triangle-up"][: len(kinds)])
+    plane = {
+        axis: make(f"{axis}:Q", axis=None, scale=alt.Scale(zero=False, padding=30))
+        for axis, make in (("x", alt.X), ("y", alt.Y))
+    }
+    base = alt.Chart().encode(**plane)
+    mark = base.mark_point(filled=True, size=75, opacity=1, stroke=colour("card"), strokeWidth=0.75).encode(
+        color=_colours(styles, symbol="square"),
+        shape=alt.Shape("kind:N", title=None, scale=shapes, legend=alt.Legend(orient="top")),
+        tooltip=_tooltip(rows, words),
+    )
+    name = base.mark_text(align="left", dx=7, fontSize=9, limit=110).encode(
+        text="name:N", color=alt.ColorValue(colour("soft"))
+    )
+    layers = alt.layer(mark, name).transform_filter(click).add_params(click)
+    return _panels(layers, rows, width=width, height=height, columns=columns, beside=30)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cbrcore.cli.options import PluginFiles, plugins_of, say
+from cbrcore.console import PluginFiles, plugins_of, say
 
 
 def report(

@@ -30,7 +30,9 @@ def baselines(groups: Iterable[Group]) -> list[Baseline]:
     of passes differs."""
     found: list[tuple[Any, dict[int, Run], dict[str, None]]] = []
     members = [(group.agent, run) for group in groups for run in group.runs]
-    for agent, run in sorted(members, key=lambda member: not _random(member[1])):  # those that do not tell come last
+    for agent, run in sorted(
+        members, key=lambda member: not _random(member[1])
+    ):  # those that do not tell come last
         passes = run.results.get("protocol", {}).get("evaluation_passes")
         for known, by_seed, agents in found:
             same = by_seed.setdefault(run.seed, run) if known == passes or not _random(run) else None

@@ -54,7 +54,11 @@ def interval_figure(table: Table, groups: Sequence[Group]) -> Figure | None:
                 told.append(f"{group.place}, {name}, {measure.title}: {number(found.iqm, measure.digits)}")
     if not rows:
         return None
-    panels = [f"{place}: {title}" for place in places.values() for title in dict.fromkeys(m.title for ms in measured.values() for m in ms)]
+    panels = [
+        f"{place}: {title}"
+        for place in places.values()
+        for title in dict.fromkeys(m.title for ms in measured.values() for m in ms)
+    ]
     rows.sort(key=lambda row: panels.index(row["panel"]))
     used = {row["series"] for row in rows}
     styles = {name: style for name, style in styles.items() if name in used}
@@ -62,8 +66,12 @@ def interval_figure(table: Table, groups: Sequence[Group]) -> Figure | None:
     return Figure(
         f"{table.id}_intervals",
         f"{table.title}: intervals",
-        described(ranges(rows, styles, columns=wide), f"Interquartile means with intervals. {'; '.join(told)}.", styles),
-        f"Tick: the interquartile mean over runs (the mean of fewer than four). Bar: its {LEVEL:.0%}".replace("%", " %")
+        described(
+            ranges(rows, styles, columns=wide), f"Interquartile means with intervals. {'; '.join(told)}.", styles
+        ),
+        f"Tick: the interquartile mean over runs (the mean of fewer than four). Bar: its {LEVEL:.0%}".replace(
+            "%", " %"
+        )
         + " bootstrap interval. A ring: too few runs for an interval. The bars of agents without cases are paler.",
     )
 
@@ -105,7 +113,13 @@ def _own_metrics(groups: Sequence[Group]) -> Iterator[tuple[str, str, str, str, 
     keys = dict.fromkeys(key for group in groups for run in group.runs for row in run.metrics for key in row)
     for position, key in enumerate(key for key in keys if key not in OF_EVERY_RUN):
         name = distinct([key])[key]
-        yield f"metric_{position}_{re.sub('[^A-Za-z0-9]+', '_', key)[:40]}", f"{name} over training", key, name, True
+        yield (
+            f"metric_{position}_{re.sub('[^A-Za-z0-9]+', '_', key)[:40]}",
+            f"{name} over training",
+            key,
+            name,
+            True,
+        )
 
 
 def _wants(group: Group, key: str) -> bool:
@@ -195,7 +209,9 @@ def reuse_figure(groups: Sequence[Group]) -> Figure | None:
     return Figure(
         "reuse",
         "Successful reuse, and what the neural agent alone would have done",
-        described(bars(rows, styles, x="share", high=1.0, columns=shown), f"Shares of reuse. {'; '.join(told)}.", styles),
+        described(
+            bars(rows, styles, x="share", high=1.0, columns=shown), f"Shares of reuse. {'; '.join(told)}.", styles
+        ),
         "Of all steps of the evaluation, those that reused a case, and those of them that earned a reward; of these,"
         " those for which the neural agent alone drew the same action. Lines are standard deviations.",
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cbrcore.errors import CbrError, RunFolderError
-from cbrcore.records import METRICS_FILE, RECIPE_FILE, RESULTS_FILE, VERSIONS_FILE, read_json
+from cbrcore.runs.folder import METRICS_FILE, RECIPE_FILE, RESULTS_FILE, VERSIONS_FILE, read_json
 from cbr_report.runs import Plain, Run, SweepFile
 from cbrcore.yamltext import parse
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cbrcore.records import RECIPE_FILE
+from cbrcore.runs.folder import RECIPE_FILE
 from cbr_report.runs import SweepFile
 from cbr_report.runs import Group, Run
 from cbr_report.tables import NOTHING, text_columns
@@ -79,7 +79,9 @@ def _flat_versions(versions: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
             yield name.replace("_", " "), _said(value)
 
 
-def commands(groups: Sequence[Group], sweeps: Sequence[SweepFile], folders: Sequence[Path], out: Path) -> list[str]:
+def commands(
+    groups: Sequence[Group], sweeps: Sequence[SweepFile], folders: Sequence[Path], out: Path
+) -> list[str]:
     """What makes these runs again, and this page."""
     lines = []
     for sweep in sweeps:

@@ -133,10 +133,7 @@ def _other_modes(groups: Sequence[Group]) -> Iterator[Table]:
 
 
 def _points(groups: Sequence[Group]) -> Table:
-    rows = tuple(
-        (*_start(group, groups), *_cells(group, points()), *_facts(group))
-        for group in groups
-    )
+    rows = tuple((*_start(group, groups), *_cells(group, points()), *_facts(group)) for group in groups)
     return Table(
         "points",
         "Scores while training",

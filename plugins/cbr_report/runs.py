@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from cbrcore.records import METRICS_FILE
+from cbrcore.runs.folder import METRICS_FILE
 
 if TYPE_CHECKING:
     from cbrcore.plugins import PluginReport
@@ -162,13 +162,13 @@ class Runs(Sequence[Run]):
         Raises:
             CbrError: its checkpoint, or what its parts need, is not here.
         """
-        from cbrcore.trained import trained  # torch is loaded for a run that is opened, not for every page
+        from cbrcore.runs import trained  # torch is loaded for a run that is opened, not for every page
 
         return trained(run.path, self.plugins)
 
     def untrained(self, recipe: Any) -> Any:
         """The parts of a recipe with fresh weights, to be closed in the end."""
-        from cbrcore.assemble import assemble
+        from cbrcore.runs.assemble import assemble
 
         return assemble(recipe, self.plugins.registry, recipe_dir=recipe.directory)
 

@@ -26,7 +26,9 @@ def specification(figure: Figure) -> dict[str, Any]:
     """
     chart = figure.chart.to_dict() if hasattr(figure.chart, "to_dict") else figure.chart
     if not isinstance(chart, Mapping):
-        raise CbrError(f"figure {figure.id!r}: its chart is {type(chart).__name__}, neither of altair nor a mapping")
+        raise CbrError(
+            f"figure {figure.id!r}: its chart is {type(chart).__name__}, neither of altair nor a mapping"
+        )
     try:
         text = json.dumps(_finite(chart), ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -35,7 +37,10 @@ def specification(figure: Figure) -> dict[str, Any]:
     found.pop("$schema", None)
     found.setdefault("description", figure.title)
     given = {each.get("name") for each in found.get("params", ())}
-    found["params"] = [*found.get("params", ()), *(each for each in parameters(LIGHT) if each["name"] not in given)]
+    found["params"] = [
+        *found.get("params", ()),
+        *(each for each in parameters(LIGHT) if each["name"] not in given),
+    ]
     found["config"] = _merged(config(FONT), found.get("config", {}))
     return found
 
@@ -52,7 +57,9 @@ def _finite(data: Any) -> Any:
 def _merged(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
     """Theirs where both say something, mapping by mapping."""
     both = {
-        key: _merged(ours[key], value) if isinstance(value, Mapping) and isinstance(ours.get(key), Mapping) else value
+        key: _merged(ours[key], value)
+        if isinstance(value, Mapping) and isinstance(ours.get(key), Mapping)
+        else value
         for key, value in theirs.items()
     }
     return {**ours, **both}
@@ -136,7 +143,9 @@ def page_script() -> str:
     import vl_convert
 
     bundle: str = vl_convert.javascript_bundle()
-    return re.sub(r"</(?=script)|<!(?=--)", lambda found: {"</": r"<\/", "<!": r"<\!"}[found[0]], bundle, flags=re.IGNORECASE)
+    return re.sub(
+        r"</(?=script)|<!(?=--)", lambda found: {"</": r"<\/", "<!": r"<\!"}[found[0]], bundle, flags=re.IGNORECASE
+    )
 
 
 def _short(error: Exception) -> str:

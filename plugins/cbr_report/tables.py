@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from cbr_report.page import best_cells
 from cbr_report.statistics import FOR_MIDDLE, Summary
 from cbrcore import Column, Table
+from cbrcore.console import markdown
 
 NOTHING = "–"
 """Where there is no number, or too few runs for it."""
@@ -27,11 +28,10 @@ def as_markdown(table: Table) -> str:
     rows = [[_cell(column.title) for column in table.columns]]
     for line, row in enumerate(table.rows):
         rows.append([f"**{_cell(text)}**" if (line, at) in best else _cell(text) for at, text in enumerate(row)])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(table.columns))]
-    lines = ["| " + " | ".join(text.ljust(w) for text, w in zip(row, widths, strict=True)) + " |" for row in rows]
-    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     after = [table.note, *(f"* {remark}" for remark in table.remarks)]
-    return "\n".join([f"## {table.title}", "", *lines, "", *(line for line in after if line)]).rstrip() + "\n"
+    return (
+        "\n".join([f"## {table.title}", "", markdown(rows), "", *(line for line in after if line)]).rstrip() + "\n"
+    )
 
 
 def _cell(text: str) -> str:

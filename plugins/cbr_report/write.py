@@ -19,7 +19,7 @@ from cbr_report.theme import PALETTES
 from cbrcore import CbrError, Figure, Section, Table, __version__
 from cbrcore.errors import RunFolderError
 from cbrcore.plugins import PluginReport
-from cbrcore.records import write_atomically
+from cbrcore.runs.folder import write_atomically
 
 PAGE = "report.html"
 TITLE = "Case-based reasoning in text games"
@@ -76,9 +76,7 @@ def write_report(
     return Written(*written, len(runs), runs.notes, figures)
 
 
-def sections_about(
-    folders: Sequence[Path], plugins: PluginReport, options: Options
-) -> tuple[Runs, list[Section]]:
+def sections_about(folders: Sequence[Path], plugins: PluginReport, options: Options) -> tuple[Runs, list[Section]]:
     """The runs, named, and all sections about them in their order. What goes wrong is in the runs' notes."""
     found = read_folders(folders)
     runs = Runs(group(found.runs), plugins, options, sweeps=found.sweeps, notes=found.notes)

@@ -15,17 +15,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cbrcore.errors import CbrError
-from cbrcore.explanations import Explanation
-from cbrcore.plugins import PluginReport
-from cbrcore.report.measures import main_measure
-from cbrcore.report.results import by_place
-from cbrcore.report.runs import Group
+from cbr_watch.explanations import Explanation
+from cbr_report.measures import main_measure
+from cbr_report.runs import Group, Runs, by_place
 from cbrcore.types import Action, Candidate, Observation, arity
 
 if TYPE_CHECKING:  # torch is loaded for a run that is played, not for every page
-    from cbrcore.play import Similarities, Start, Step
-    from cbrcore.reasoner import CaseBasedReasoner
-    from cbrcore.trained import Trained
+    from cbr_watch.watching import Similarities, Start, Step
+    from cbrcore.cycle.reasoner import CaseBasedReasoner
+    from cbrcore.runs import Trained
 
 REUSE, FALLBACK = "reuse", "fallback"
 KINDS = {REUSE: "a case is reused", FALLBACK: "the neural agent is asked although there are cases"}
@@ -84,20 +82,20 @@ class Example:
         return "another case that is as similar is preferred"
 
 
-def decision_examples(groups: Sequence[Group], plugins: PluginReport, notes: list[str]) -> list[Example]:
+def decision_examples(runs: Runs) -> list[Example]:
     """At most one of each kind for a place, and few places; what is in the way is noted."""
     found: list[Example] = []
-    for group in looked_at(groups):
+    for group in looked_at(runs.groups):
         path = group.runs[0].path
         try:
-            examples, missing = examples_of(group, plugins)
+            examples, missing = examples_of(group, runs)
         except CbrError as error:
-            notes.append(f"{path}: no decisions: {error.message}")
+            runs.notes.append(f"{path}: no decisions: {error.message}")
         except Exception as error:  # whatever a plugin's part does: a figure must not cost the page
-            notes.append(f"{path}: no decisions: {type(error).__name__}: {error}")
+            runs.notes.append(f"{path}: no decisions: {type(error).__name__}: {error}")
         else:
             found += examples
-            notes += [f"{path}: {words}" for words in missing]
+            runs.notes += [f"{path}: {words}" for words in missing]
     return found
 
 
@@ -123,15 +121,13 @@ def _goodness(group: Group) -> float:
     return statistics.fmean(numbers) * (1 if measure.better == "higher" else -1)
 
 
-def examples_of(group: Group, plugins: PluginReport) -> tuple[list[Example], list[str]]:
+def examples_of(group: Group, runs: Runs) -> tuple[list[Example], list[str]]:
     """(the decisions of the group's first run, what there is none of).
 
     Raises:
         CbrError: its checkpoint, games or text encoder are not here, or a game cannot be played.
     """
-    from cbrcore.trained import trained
-
-    with trained(group.runs[0].path, plugins) as opened:
+    with runs.opened(group.runs[0]) as opened:
         retriever = opened.parts.reasoner.retriever
         if retriever is None or not len(retriever.memory):
             return [], ["no decisions: its memory holds no case"]
@@ -144,7 +140,7 @@ def examples_of(group: Group, plugins: PluginReport) -> tuple[list[Example], lis
 
 def play(opened: Trained, finder: Finder) -> None:
     """The first game plays of the evaluation, until the finder has seen enough."""
-    from cbrcore.play import watch
+    from cbr_watch.watching import watch
 
     greedy = opened.recipe.evaluation.modes[:1] == ("greedy",)
     with contextlib.suppress(_Enough):
@@ -177,7 +173,7 @@ class Finder:
         return None
 
     def stepped(self, step: Step) -> None:
-        from cbrcore.play import similarities_at
+        from cbr_watch.watching import similarities_at
 
         self.steps += 1
         compared = similarities_at(self._reasoner, step.trace)

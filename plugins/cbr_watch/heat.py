@@ -1,63 +1,144 @@
 """A heat map: the similarities of cases in memory with the contexts of a step, drawn for one decision [P Fig. 3].
 
-One hue whose opacity is the similarity, so that the map reads in any colour vision, on a light and on a dark page
-and on paper; the number stands in every cell.
+One hue that grows with the similarity, so that the map reads in any colour vision, on a light and on a dark page and
+on paper; the number stands in every cell.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from cbrcore.explanations import VERDICTS, origin_of, origin_text
-from cbrcore.report.decisions import Example
-from cbrcore.report.svg import Panel, segment, text, tip
-from cbrcore.types import Candidate, Case
+from cbr_report.charts import cut
+from cbr_report.theme import colour
+from cbr_watch.decisions import Example
+from cbr_watch.explanations import VERDICTS, origin_of, origin_text
+from cbrcore import Case
 
-LABELS, CELL, ROW = 262.0, 58.0, 36.0
-"""Widths of the cases' labels and of a cell, height of a row."""
-TILT = 38
-"""Degrees by which the contexts' labels rise."""
-LETTER = 5.9
-"""Width of a letter, about."""
+if TYPE_CHECKING:
+    import altair as alt
+
+CELL, ROW = 58, 36
+"""Width and height of a cell."""
 ROW_LETTERS, TEMPLATE_LETTERS, COLUMN_LETTERS = 39, 22, 26
 """Longer labels are cut; what one points at tells them whole."""
-NARROW = 665.0
-"""The legend needs so much."""
-SHADES, BAR = 20, 160.0
-"""Steps and width of the legend's scale."""
+ABOVE, REUSED = "above tau", "reused"
+ADMISSIBLE, REFUSED = "retrieved, admissible", "retrieved, refused by revise"
+FRAMES = {ABOVE: ("ink", 1.5), REUSED: ("c1", 4.0)}
+"""Frame around a cell -> its colour and width."""
+SIGNS = {ADMISSIBLE: "circle", REFUSED: "M-0.8,-0.8L0.8,0.8M0.8,-0.8L-0.8,0.8"}
+"""Sign in the corner of a cell -> its shape."""
 
-Cell = tuple[int, int, float, float]
-"""(row of the case, column of the context, x, y)"""
 
+def heat_map(example: Example, rows: Sequence[int], columns: Sequence[int]) -> alt.LayerChart:
+    """These cases by these contexts: numbers on colours, frames and signs, each with a legend."""
+    import altair as alt
 
-def heat_panel(example: Example, rows: Sequence[int], columns: Sequence[int]) -> Panel:
-    """These cases by these contexts, with labels, signs and a legend."""
-    names = [context_text(example.compared.contexts[column]) for column in columns]
-    reach = max(len(cut(name, COLUMN_LETTERS)) for name in names) * LETTER + 12
-    top = max(reach * math.sin(math.radians(TILT)) + 14, 44.0)
-    right, bottom = LABELS + len(columns) * CELL, top + len(rows) * ROW
-    cells = [
-        (row, column, LABELS + across * CELL, top + down * ROW)
-        for down, row in enumerate(rows)
-        for across, column in enumerate(columns)
+    cells = heat_rows(example, rows, columns)
+    frames = [cell | {"meaning": kind} for cell in cells for kind in FRAMES if kind in cell["marks"]]
+    signs = [cell | {"meaning": kind} for cell in cells for kind in SIGNS if kind in cell["marks"]]
+    click = alt.selection_point(name="click", fields=["meaning"], bind="legend")
+    across = alt.X(
+        "context:N",
+        title="contexts",
+        sort=list(dict.fromkeys(cell["context"] for cell in cells)),
+        axis=alt.Axis(
+            orient="top", labelAngle=-38, labelAlign="left", titleAnchor="start", ticks=False, domain=False
+        ),
+    )
+    down = alt.Y(
+        "case:N",
+        title="cases in memory",
+        sort=list(dict.fromkeys(cell["case"] for cell in cells)),
+        axis=alt.Axis(labelExpr="split(datum.label, '\\n')", ticks=False, domain=False, labelLimit=270),
+    )
+    base = alt.Chart(alt.Data(values=cells)).encode(x=across, y=down, tooltip=alt.Tooltip("says:N", title=" "))
+    layers = [
+        base.mark_rect(stroke=colour("line")).encode(color=_similarity(example.tau)),
+        base.mark_text(fontSize=12, color=colour("onheat")).encode(text="text:N"),
     ]
-    body = [
-        text(8, top - 10, "cases in memory", "axis-title"),
-        text(LABELS - 10, top - 10, "contexts", "axis-title end"),
-        *(_context(name, LABELS + (at + 0.5) * CELL, top - 8) for at, name in enumerate(names)),
-        *(_case(example.compared.cases[row], top + at * ROW) for at, row in enumerate(rows)),
-        *(_cell(example, cell) for cell in cells),
-        *(_frames(example, cells)),
-        _legend(example, cells, bottom + 22),
+    if frames:
+        layers.append(_frames(base.properties(data=alt.Data(values=frames))).transform_filter(click))
+    if signs:
+        layers.append(_signs(base.properties(data=alt.Data(values=signs))).transform_filter(click))
+    if frames or signs:
+        layers[-1] = layers[-1].add_params(click)
+    return (
+        alt.layer(*layers)
+        .properties(width=alt.Step(CELL), height=alt.Step(ROW))
+        .resolve_legend(color="independent", stroke="independent", shape="independent")
+    )
+
+
+def _similarity(tau: float) -> alt.Color:
+    """The colour of a similarity; tau is marked on its scale."""
+    import altair as alt
+
+    legend = alt.Legend(
+        orient="bottom", direction="horizontal", gradientLength=180, gradientThickness=12, format=".2f",
+        title=f"similarity; tau is {tau:.2f}", values=sorted({0.0, round(tau, 4), 1.0}),
+    )  # fmt: skip
+    scale = alt.Scale(domain=[0, 1], range=[colour("card"), colour("heat")], interpolate="rgb", clamp=True)
+    return alt.Color("similarity:Q", scale=scale, legend=legend)
+
+
+def _frames(base: alt.Chart) -> alt.Chart:
+    import altair as alt
+
+    used = _used(base, FRAMES)
+    legend = alt.Legend(orient="bottom", symbolType="square", symbolFillColor="transparent", symbolSize=180)
+    colours, widths = ([FRAMES[kind][at] for kind in used] for at in (0, 1))
+    share = alt.RelativeBandSize(band=0.93)
+    return base.mark_rect(filled=False, width=share, height=share).encode(
+        stroke=alt.Stroke(
+            "meaning:N",
+            title=None,
+            scale=alt.Scale(domain=used, range=[colour(str(c)) for c in colours]),
+            legend=legend,
+        ),
+        strokeWidth=alt.StrokeWidth(
+            "meaning:N", title=None, scale=alt.Scale(domain=used, range=widths), legend=None
+        ),
+    )
+
+
+def _signs(base: alt.Chart) -> alt.Chart:
+    """In the upper right corner of a cell."""
+    import altair as alt
+
+    used = _used(base, SIGNS)
+    legend = alt.Legend(orient="bottom", symbolStrokeColor=colour("ink"), symbolStrokeWidth=1.75)
+    scale = alt.Scale(domain=used, range=[SIGNS[kind] for kind in used])
+    mark = base.mark_point(
+        xOffset=CELL / 2 - 9, yOffset=9 - ROW / 2, size=34, strokeWidth=1.75, stroke=colour("onheat")
+    )
+    return mark.encode(shape=alt.Shape("meaning:N", title=None, scale=scale, legend=legend))
+
+
+def _used(base: alt.Chart, kinds: Any) -> list[str]:
+    """The kinds that occur."""
+    told = {row["meaning"] for row in base.data.values}
+    return [kind for kind in kinds if kind in told]
+
+
+def heat_rows(example: Example, rows: Sequence[int], columns: Sequence[int]) -> list[dict[str, Any]]:
+    """The cells, row by row: similarity, what is written and told, and `marks` (frames and signs)."""
+    compared = example.compared
+    across = _labels([cut(context_text(compared.contexts[column]), COLUMN_LETTERS) for column in columns])
+    down = _labels([case_label(compared.cases[row]) for row in rows])
+    return [
+        {
+            "case": down[at],
+            "context": across[to],
+            "similarity": value if math.isfinite(value := float(compared.values[row, column])) else None,
+            "text": value_text(value),
+            "says": _says(example, row, column),
+            "marks": _marks(example, row, column),
+        }
+        for at, row in enumerate(rows)
+        for to, column in enumerate(columns)
     ]
-    slanted = right - CELL / 2 + reach * math.cos(math.radians(TILT))
-    return Panel(max(slanted, right, NARROW) + 8, bottom + 66, "".join(body))
-
-
-def cut(words: str, letters: int) -> str:
-    """The words, cut to so many letters."""
-    return words if len(words) <= letters else f"{words[: letters - 1].rstrip()}…"
 
 
 def context_text(context: Sequence[str]) -> str:
@@ -69,38 +150,34 @@ def value_text(value: float) -> str:
     return f"{value:.2f}" if math.isfinite(value) else "·"
 
 
-# Labels
-
-
-def _context(name: str, x: float, y: float) -> str:
-    turned = f' transform="rotate({-TILT} {x:.1f} {y:.1f})"'
-    return text(x, y, cut(name, COLUMN_LETTERS), "heat-label", turned, title=name)
-
-
-def _case(case: Case, y: float) -> str:
+def case_label(case: Case) -> str:
+    """Two lines: what the case did, and where it is from."""
     origin = origin_of(case)
-    whole = f"case #{case.id} {case.text!r}, template {case.template!r}, from {origin_text(origin)}"
-    below = f"{cut(case.template, TEMPLATE_LETTERS)} · episode {origin.episode}, step {origin.step}"
-    return text(8, y + 15, cut(f"#{case.id} {case.text}", ROW_LETTERS), "heat-label", title=whole) + text(
-        8, y + 29, below, "tick", title=whole
-    )
+    first = cut(f"#{case.id} {' '.join(case.text.split())}", ROW_LETTERS)
+    template = cut(" ".join(case.template.split()), TEMPLATE_LETTERS)
+    return f"{first}\n{template} · episode {origin.episode}, step {origin.step}"
 
 
-# Cells
+def _labels(texts: Sequence[str]) -> list[str]:
+    """The same texts, those that occur again with a number: a label stands for one row or column alone."""
+    return [
+        f"{text} [{number}]" if (number := texts[:at].count(text) + 1) > 1 else text
+        for at, text in enumerate(texts)
+    ]
 
 
-def _cell(example: Example, cell: Cell) -> str:
-    row, column, x, y = cell
-    value = float(example.compared.values[row, column])
-    return (
-        f"<g>{tip(_says(example, row, column))}{_box('cell', x, y)}{_heat(value, x, y, CELL, ROW)}"
-        + text(x + CELL / 2, y + ROW / 2 + 5, value_text(value), "heat-value middle")
-        + f"{_sign(example.candidates.get((row, column)), x + CELL - 9, y + 9)}</g>"
-    )
+def _marks(example: Example, row: int, column: int) -> list[str]:
+    """Frames and signs of a cell."""
+    candidate = example.candidates.get((row, column))
+    marks = [ABOVE] if bool(example.compared.values[row, column] > example.tau) else []
+    marks += [REUSED] if (row, column) == example.chosen else []
+    if candidate is not None:
+        marks.append(ADMISSIBLE if candidate.verdict == "admissible" else REFUSED)
+    return marks
 
 
 def _says(example: Example, row: int, column: int) -> str:
-    """What a browser shows when one points at a cell."""
+    """What is shown on pointing at a cell."""
     case, context = example.compared.cases[row], context_text(example.compared.contexts[column])
     value = float(example.compared.values[row, column])
     relation = f"{value:.2f} {'>' if value > example.tau else '<='} tau {example.tau:.2f}"
@@ -109,85 +186,5 @@ def _says(example: Example, row: int, column: int) -> str:
     candidate, aside = example.candidates.get((row, column)), example.left_aside(row, column)
     if candidate is not None:
         words += f"; reused as {candidate.action.text!r}: {VERDICTS[candidate.verdict]}"
-    return f"{words}; not retrieved: {aside}" if aside else words
-
-
-def _heat(value: float, x: float, y: float, width: float, height: float) -> str:
-    opacity = min(max(value, 0.0), 1.0)  # -inf where nobody looked
-    return (
-        f'<rect class="heat" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
-        f' fill-opacity="{opacity:.3f}"/>'
-    )
-
-
-def _box(kind: str, x: float, y: float, inset: float = 0.0, width: float = CELL, height: float = ROW) -> str:
-    return (
-        f'<rect class="{kind}" x="{x + inset:.1f}" y="{y + inset:.1f}" width="{width - 2 * inset:.1f}"'
-        f' height="{height - 2 * inset:.1f}"/>'
-    )
-
-
-def _sign(candidate: Candidate | None, x: float, y: float) -> str:
-    """Where a case was retrieved: a cross if revise refused it, else a dot."""
-    if candidate is None:
-        return ""
-    if candidate.verdict == "admissible":
-        return f'<circle class="sign" cx="{x:.1f}" cy="{y:.1f}" r="3"/>'
-    strokes = ((-2.8, 2.8), (2.8, -2.8))
-    return "".join(segment(x - 2.8, y + start, x + 2.8, y + end, "sign") for start, end in strokes)
-
-
-def _frames(example: Example, cells: Sequence[Cell]) -> list[str]:
-    """Around cells above tau, and a thick one around what was done; over the other cells' edges."""
-    above = [_box("above", x, y, 2.5) for row, column, x, y in cells if _above(example, row, column)]
-    return above + [_box("chosen", x, y) for row, column, x, y in cells if (row, column) == example.chosen]
-
-
-def _above(example: Example, row: int, column: int) -> bool:
-    return bool(example.compared.values[row, column] > example.tau)
-
-
-# The legend
-
-
-def _legend(example: Example, cells: Sequence[Cell], y: float) -> str:
-    """The scale with tau, and what frames and signs mean."""
-    start, shade = 92.0, BAR / SHADES
-    bar = "".join(
-        _heat((number + 0.5) / SHADES, start + number * shade, y, shade, 12.0) for number in range(SHADES)
-    )
-    tau = start + BAR * example.tau
-    scale = (
-        text(start - 8, y + 10, "similarity 0", "tick end")
-        + bar
-        + _box("cell", start, y, width=BAR, height=12.0)
-        + text(start + BAR + 6, y + 10, "1", "tick")
-        + segment(tau, y - 4, tau, y + 16, "tau")
-        + text(tau, y + 28, f"tau {example.tau:.2f}", "tick middle")
-    )
-    return scale + "".join(_keys(example, cells, start + BAR + 38, y - 3))
-
-
-def _keys(example: Example, cells: Sequence[Cell], x: float, y: float) -> list[str]:
-    """What frames and signs mean, those that occur, in two columns."""
-    places = [(row, column) for row, column, _, _ in cells]
-    candidates = [example.candidates[place] for place in places if place in example.candidates]
-    verdicts = {candidate.verdict == "admissible" for candidate in candidates}
-    keys = [("above", "above tau")] if any(_above(example, *place) for place in places) else []
-    keys += [("admissible", "retrieved, admissible")] if True in verdicts else []
-    keys += [("refused", "retrieved, refused by revise")] if False in verdicts else []
-    keys += [("chosen", "reused")] if example.chosen in places else []
-    drawn = []
-    for at, (kind, words) in enumerate(keys):
-        left, up = x + 196 * (at % 2), y + 22 * (at // 2)
-        drawn.append(_key(kind, left, up) + text(left + 28, up + 12, words, "tick"))
-    return drawn
-
-
-def _key(kind: str, x: float, y: float) -> str:
-    if kind in ("above", "chosen"):
-        return _box(kind, x, y, width=22.0, height=16.0)
-    if kind == "admissible":
-        return f'<circle class="sign" cx="{x + 11:.1f}" cy="{y + 8:.1f}" r="3"/>'
-    strokes = ((-2.8, 2.8), (2.8, -2.8))
-    return "".join(segment(x + 8.2, y + 8 + start, x + 13.8, y + 8 + end, "sign") for start, end in strokes)
+    words += f"; not retrieved: {aside}" if aside else ""
+    return f"{words}. The case's template is {case.template!r}, it is from {origin_text(origin_of(case))}"

@@ -1,21 +1,34 @@
-"""Single decisions on the page: a heat map with its explanation, and what was retrieved as a table."""
+"""The section "Decisions": single ones as heat maps with their explanation, and what was retrieved as a table."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from cbrcore.explanations import VERDICTS, Lines, decision_lines, origin_of, result_line
-from cbrcore.report.decisions import FALLBACK, REUSE, Example, shown
-from cbrcore.report.figure import Figure
-from cbrcore.report.heat import context_text, heat_panel, value_text
-from cbrcore.report.svg import drawing
-from cbrcore.report.tables import NOTHING, Column, Table, number, text_columns
-from cbrcore.types import Case, EntityTuple
+from cbr_report.charts import can_draw, described
+from cbr_report.runs import Runs
+from cbr_report.tables import NOTHING, number, text_columns
+from cbr_watch.decisions import FALLBACK, REUSE, Example, decision_examples, shown
+from cbr_watch.explanations import VERDICTS, Lines, decision_lines, origin_of, result_line
+from cbr_watch.heat import context_text, heat_map, value_text
+from cbrcore import Case, Column, EntityTuple, Figure, Section, Table
 
+LEAD = (
+    "Single decisions of trained agents, weights and memory frozen, in the first game plays that the evaluation"
+    " measured: of each kind the most telling one. For them alone these plays were played again."
+)
 SEEN, WIDTH = 320, 100
 """Letters of an observation that are shown, and of a line."""
 TITLES = {REUSE: "Reuse", FALLBACK: "Fallback to the neural agent"}
+
+
+def decisions(runs: Runs) -> Section | None:
+    """The section; None if no run may be opened, or none shows a decision."""
+    examples = decision_examples(runs) if runs.options.decisions else []
+    if not examples:
+        return None
+    figures = decision_figures(examples) if can_draw() else []
+    return Section("about-decisions", "Decisions", [*figures, *decision_table(examples)], lead=LEAD, order=30)
 
 
 def decision_figures(examples: Sequence[Example]) -> list[Figure]:
@@ -29,7 +42,7 @@ def _figure(example: Example, id_: str) -> Figure:
     return Figure(
         id_,
         title,
-        drawing(id_, title, _description(example, rows, columns), [heat_panel(example, rows, columns)]),
+        described(heat_map(example, rows, columns), _description(example, rows, columns), {}),
         _caption(example, rows, columns),
         lines=tuple(explanation(example)),
     )

@@ -17,11 +17,11 @@ import toy_run
 from parts import TableEncoder
 from report_runs import LEVELS, TABLES, played, plugins, recipe_text, results, trained_run, twc_sweep, write_run
 
-from cbrcore.explanations import explain
+from cbr_watch.explanations import explain
 from cbrcore.interfaces import AgentInput
-from cbrcore.memory import CaseMemory
-from cbrcore.play import Similarities, Start, Step, similarities_at, watch
-from cbrcore.reasoner import Trace
+from cbr_memory.memory import CaseMemory
+from cbr_watch.watching import Similarities, Start, Step, similarities_at, watch
+from cbrcore.cycle.reasoner import Trace
 from cbrcore.report import decisions
 from cbrcore.report.belong import read_paper
 from cbrcore.report.collect import collect
@@ -45,9 +45,9 @@ from cbrcore.report.naming import name_groups
 from cbrcore.report.page import figure_html
 from cbrcore.report.runs import Group, group
 from cbrcore.report.style import CSS
-from cbrcore.retriever import Retriever
-from cbrcore.trained import Trained, newest_checkpoint, trained
-from cbrcore.training.checkpoint import Progress, rewrite_memories
+from cbrcore.cycle.retriever import Retriever
+from cbrcore.runs import Trained, newest_checkpoint, trained
+from cbrcore.runs.checkpoint import Progress, rewrite_memories
 from cbrcore.types import (
     Action,
     Candidate,
@@ -349,7 +349,7 @@ def test_a_part_that_breaks_costs_its_decisions_alone(copy, monkeypatch):
     def broken(reasoner, trace):
         raise ZeroDivisionError("of a plugin")
 
-    monkeypatch.setattr("cbrcore.play.similarities_at", broken)
+    monkeypatch.setattr("cbr_watch.watching.similarities_at", broken)
     written = write_report([copy], plugins())
     assert written.notes == [f"{copy}: no decisions: ZeroDivisionError: of a plugin"]
     assert "about-decisions" not in written.page.read_text()

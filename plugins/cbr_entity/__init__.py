@@ -13,3 +13,12 @@ def register_context_encoders(registry: Registrar) -> None:
         summary="the action's object entity alone, no state graph (w/o GAT) [P App. G]",
         requires=("torch",),
     )
+
+
+@hookimpl
+def register_report_sections(registry: Registrar) -> None:
+    registry.add(
+        "objects",
+        factory="cbr_entity.section:objects",
+        summary="where the retriever puts the objects of the games: t-SNE, and leave-one-out accuracy [P Fig. 6]",
+    )

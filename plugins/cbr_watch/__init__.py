@@ -11,3 +11,12 @@ def register_commands(registry: Registrar) -> None:
         factory="cbr_watch.command:play",
         summary="Watch a run's agent play, with each retrieve, reuse, revise decision explained.",
     )
+
+
+@hookimpl
+def register_report_sections(registry: Registrar) -> None:
+    registry.add(
+        "decisions",
+        factory="cbr_watch.section:decisions",
+        summary="Single decisions of trained agents: what was compared, retrieved, reused and revised [P Fig. 3]",
+    )

@@ -1,0 +1,88 @@
+"""Which numbers of results.json a table is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cbr_report.runs import Group, number_at
+from cbr_report.statistics import Summary, summarize
+
+LAST_100 = "avg_score_last_100"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number of a run.
+
+    Attributes:
+        keys: the way to it in results.json.
+        better: "lower" or "higher".
+    """
+
+    title: str
+    keys: tuple[str, ...]
+    digits: int
+    better: str
+
+    def of(self, group: Group) -> list[float]:
+        """One number per run that has it."""
+        return group.numbers(*self.keys)
+
+    def summary(self, group: Group) -> Summary | None:
+        return summarize(self.of(group))
+
+
+def in_points(group: Group) -> bool:
+    """Whether the measure is the raw score while training [P §6.3], not a share of the points in test games.
+
+    So it is for games that tell an initial score, as the tables of `cbr run` have it.
+    """
+    games = group.runs[0].results.get("protocol", {}).get("games", {}).get("train", {})
+    raw = any("initial_score" in facts for facts in games.values() if isinstance(facts, Mapping))
+    return raw or not group.splits
+
+
+def split_measures(split: str, mode: str = "") -> list[Measure]:
+    """Steps and normalized score of a split; `mode` is "random", or a mode of play that is not the first one."""
+    way = ("evaluation", split, *([mode] if mode else []))
+    return [
+        Measure(f"{split.upper()} #Steps", (*way, "steps", "mean"), 2, "lower"),
+        Measure(f"{split.upper()} Norm. Score", (*way, "norm_score", "mean"), 2, "higher"),
+    ]
+
+
+def points() -> list[Measure]:
+    """What the paper measures on Jericho, and the best score."""
+    return [
+        Measure("Last 100 episodes", ("training", LAST_100), 2, "higher"),
+        Measure("Best", ("training", "best_score"), 2, "higher"),
+    ]
+
+
+def main_measure(group: Group) -> Measure:
+    """The one by which agents of a place are compared: the score, or the steps on the last split (OUT)."""
+    return points()[0] if in_points(group) else split_measures(group.splits[-1])[0]
+
+
+def measures_of(group: Group) -> list[Measure]:
+    """All that its runs measured."""
+    if in_points(group):
+        return points()
+    return [measure for split in group.splits for measure in split_measures(split)]
+
+
+def splits_of(groups: Sequence[Group]) -> list[str]:
+    """All splits, in the order of the first runs that have them."""
+    return list(dict.fromkeys(split for group in groups for split in group.splits))
+
+
+def total_steps(evaluation: Mapping[str, object]) -> float | None:
+    """Steps of all plays. Runs of older versions do not tell: every pass plays every game once, so it is the mean
+    times the number of plays."""
+    told = number_at(evaluation, ["total_steps"])
+    mean = number_at(evaluation, ["steps", "mean"])
+    endings = evaluation.get("endings")
+    if told is not None or mean is None or not isinstance(endings, Mapping):
+        return told
+    return mean * sum(endings.values())

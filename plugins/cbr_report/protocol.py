@@ -1,0 +1,115 @@
+"""What one must know to judge the numbers, and to make them again: handicaps, protocol, versions, commands."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cbrcore.runs.folder import RECIPE_FILE
+from cbr_report.runs import SweepFile
+from cbr_report.runs import Group, Run
+from cbr_report.tables import NOTHING, text_columns
+from cbrcore import Column, Table
+
+NOT_PROTOCOL = ("games", "seed", "handicaps")
+
+
+def protocol_tables(groups: Sequence[Group]) -> list[Table]:
+    """Handicaps and protocol, then versions."""
+    return [_handicaps(groups), _protocol(groups), _versions([run for group in groups for run in group.runs])]
+
+
+def _handicaps(groups: Sequence[Group]) -> Table:
+    """One row for each different thing that makes the task easier, with those who have it."""
+    having: dict[tuple[str, str], list[str]] = {}
+    for group in groups:
+        for name, value in dict(_of(group, "handicaps") or {}).items():
+            having.setdefault((str(name), str(value)), []).append(f"{group.agent} ({group.place})")
+    rows = tuple(
+        (name, value, "all" if len(who) == len(groups) else ", ".join(who))
+        for (name, value), who in having.items()
+    )
+    return Table(
+        "handicaps",
+        "What makes the task easier than the bare text game",
+        text_columns("Handicap", "What", "Who"),
+        rows,
+    )
+
+
+def _protocol(groups: Sequence[Group]) -> Table:
+    names = dict.fromkeys(
+        name
+        for group in groups
+        for name in _plain(group.runs[0].results.get("protocol"))
+        if name not in NOT_PROTOCOL
+    )
+    rows = tuple(
+        (
+            group.place,
+            group.agent,
+            ", ".join(str(run.seed) for run in group.runs),
+            *(_said(_of(group, name)) for name in names),
+            group.budget,
+        )
+        for group in groups
+    )
+    titles = [name.replace("_", " ").capitalize() for name in names]
+    return Table("protocol", "Protocol", text_columns("Games", "Agent", "Seeds", *titles, "Training"), rows)
+
+
+def _versions(runs: Sequence[Run]) -> Table:
+    """Every version that any of the runs used, and how many did."""
+    counts: dict[str, dict[str, int]] = {}
+    for run in runs:
+        for name, version in _flat_versions(run.versions):
+            of_name = counts.setdefault(name, {})
+            of_name[version] = of_name.get(version, 0) + 1
+    rows = tuple((name, version, str(count)) for name, found in counts.items() for version, count in found.items())
+    return Table("versions", "Versions", (*text_columns("What", "Version"), Column("Runs")), rows)
+
+
+def _flat_versions(versions: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    for name, value in versions.items():
+        if isinstance(value, Mapping):
+            yield from ((str(inner), _said(version)) for inner, version in value.items())
+        else:
+            yield name.replace("_", " "), _said(value)
+
+
+def commands(
+    groups: Sequence[Group], sweeps: Sequence[SweepFile], folders: Sequence[Path], out: Path
+) -> list[str]:
+    """What makes these runs again, and this page."""
+    lines = []
+    for sweep in sweeps:
+        lines += [
+            f"# {len(sweep.runs)} runs; what is done is skipped",
+            f"cbr sweep {shlex.quote(sweep.recipe)} --out {shlex.quote(str(sweep.folder))}",
+        ]
+    for group in groups:
+        if group.runs[0].sweep is None:
+            seeds = " ".join(str(run.seed) for run in group.runs)
+            recipe = shlex.quote(str(group.runs[0].path / RECIPE_FILE))
+            lines += [
+                f"# {group.agent}, {group.place}",
+                f"for seed in {seeds}; do cbr run {recipe} --seed $seed --out NEW_FOLDER-$seed; done",
+            ]
+    named = " ".join(shlex.quote(str(folder)) for folder in folders)
+    return [*lines, "# this page", f"cbr report {named} --out {shlex.quote(str(out))}"]
+
+
+def _of(group: Group, name: str) -> Any:
+    return _plain(group.runs[0].results.get("protocol")).get(name)
+
+
+def _plain(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _said(value: Any) -> str:
+    if value is None:
+        return NOTHING
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

@@ -1,0 +1,247 @@
+"""Our own numbers as tables: results with the random and the optimal row, intervals, who is ahead of whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cbr_report.comparable import baselines, budgets_differ, not_alike, random_name
+from cbr_report.measures import (
+    Measure,
+    in_points,
+    main_measure,
+    measures_of,
+    points,
+    split_measures,
+    splits_of,
+)
+from cbr_report.runs import Group, by_place
+from cbr_report.statistics import LEVEL, probability_of_improvement, summarize
+from cbr_report.tables import NOTHING, columns, interval, mean_std, middle, number, text_columns
+from cbrcore import Column, Table
+
+Rows = tuple[tuple[str, ...], ...]
+
+
+def result_tables(groups: Sequence[Group]) -> list[Table]:
+    """The numbers themselves, one table for each way to play; `groups` are named and stand place by place."""
+    shares = [group for group in groups if not in_points(group)]
+    raw = [group for group in groups if in_points(group)]
+    return [*([_shares(shares)] if shares else []), *_other_modes(shares), *([_points(raw)] if raw else [])]
+
+
+def comparison_tables(groups: Sequence[Group]) -> list[Table]:
+    """What can be said about the numbers: intervals, who is ahead of whom, what pretraining did."""
+    return [_intervals(groups), *_improvements(groups), *_pretraining(groups)]
+
+
+def measures_in(table: Table, groups: Sequence[Group]) -> dict[Group, list[Measure]]:
+    """The measures that a table of `result_tables` is about, for each group in it."""
+    if table.id == "points":
+        return {group: points() for group in groups if in_points(group)}
+    mode = table.id.removeprefix("results").removeprefix("_")
+    shares = [group for group in groups if not in_points(group)]
+    return {group: [m for split in group.splits for m in split_measures(split, mode)] for group in shares}
+
+
+def _head(groups: Sequence[Group]) -> tuple[Column, ...]:
+    """The first columns of a table of agents, with the training's length where it is not the same for all."""
+    apart = text_columns("Training", kind="text group") if budgets_differ(groups) else ()
+    return (*text_columns("Games", kind="text group"), *text_columns("Agent"), *apart, Column("Runs"))
+
+
+def _start(group: Group, groups: Sequence[Group]) -> tuple[str, ...]:
+    apart = (group.budget,) if budgets_differ(groups) else ()
+    return (group.place, group.agent, *apart, str(len(group.runs)))
+
+
+def _remarks(groups: Sequence[Group]) -> tuple[str, ...]:
+    return tuple(words for place, same in by_place(groups) for words in not_alike(place, same))
+
+
+def _measured(wanted: Sequence[Measure]) -> tuple[Column, ...]:
+    return tuple(Column(measure.title, f"ours {measure.better}") for measure in wanted)
+
+
+def _shares(groups: Sequence[Group]) -> Table:
+    splits = splits_of(groups)
+    wanted = [measure for split in splits for measure in split_measures(split)]
+    nothing = [NOTHING for _ in _head(groups)[2:]]
+    rows = []
+    for place, same in by_place(groups):
+        rows += [(*_start(group, groups), *_cells(group, wanted)) for group in same]
+        random = [measure for split in splits for measure in split_measures(split, "random")]
+        everyone = baselines(same)
+        for each in everyone:
+            rows.append((place, random_name(each, everyone), *nothing, *_cells(each.runs, random)))
+        if (optimal := _optimal(same, splits)) is not None:
+            rows.append((place, "optimal", *nothing, *optimal))
+    return Table(
+        "results",
+        "Results",
+        (*_head(groups), *_measured(wanted)),
+        tuple(rows),
+        note="Mean ± standard deviation over runs that differ in their seed alone; weights and memory are frozen."
+        f" The best mean is marked. {_mode(groups)}".rstrip(),
+        remarks=_remarks(groups),
+    )
+
+
+def _mode(groups: Sequence[Group]) -> str:
+    modes = {
+        str(evaluation["mode"])
+        for group in groups
+        for evaluation in group.runs[0].results["evaluation"].values()
+        if "mode" in evaluation
+    }
+    return f"Actions of the neural agent: {', '.join(sorted(modes))}." if modes else ""
+
+
+def _cells(group: Group, wanted: Sequence[Measure]) -> list[str]:
+    return [mean_std(measure.summary(group), measure.digits) for measure in wanted]
+
+
+def _optimal(groups: Sequence[Group], splits: Sequence[str]) -> list[str] | None:
+    """Steps of the shortest solutions, all of them where runs differ, and all points."""
+    steps = {
+        split: dict.fromkeys(
+            number(found, 2) for group in groups for found in group.numbers("evaluation", split, "optimal_steps")
+        )
+        for split in splits
+    }
+    if not any(steps.values()):
+        return None
+    return [text for found in steps.values() for text in ([" / ".join(found), "1.00"] if found else [NOTHING] * 2)]
+
+
+def _other_modes(groups: Sequence[Group]) -> Iterator[Table]:
+    """The modes of play beside the main one."""
+    splits = splits_of(groups)
+    for mode in ("sampled", "greedy"):
+        wanted = [measure for split in splits for measure in split_measures(split, mode)]
+        rows = tuple(
+            (*_start(group, groups), *_cells(group, wanted))
+            for group in groups
+            if any(measure.of(group) for measure in wanted)
+        )
+        if rows:
+            yield Table(
+                f"results_{mode}",
+                f"The same agents, {mode}",
+                (*_head(groups), *_measured(wanted)),
+                rows,
+            )
+
+
+def _points(groups: Sequence[Group]) -> Table:
+    rows = tuple((*_start(group, groups), *_cells(group, points()), *_facts(group)) for group in groups)
+    return Table(
+        "points",
+        "Scores while training",
+        (
+            *_head(groups),
+            *_measured(points()),
+            *columns(["Initial", "Uniform random", "Maximum"]),
+        ),
+        rows,
+        note="Raw points: mean ± standard deviation over runs of the mean over the last 100 training episodes,"
+        " which is the paper's measure, and of the best episode. The best mean is marked.",
+        remarks=_remarks(groups),
+    )
+
+
+def _facts(group: Group) -> list[str]:
+    """Initial, uniform random and largest score of the one game; a dash where there are several."""
+    games = list(group.runs[0].results.get("protocol", {}).get("games", {}).get("train", {}).values())
+    only = games[0] if len(games) == 1 else {}
+    random = next((found for split in group.splits if (found := _random(group, split))), [])
+    return [
+        number(only.get("initial_score"), 0),
+        mean_std(summarize(random), 2),
+        number(only.get("max_score"), 0),
+    ]
+
+
+def _random(group: Group, split: str) -> list[float]:
+    return group.numbers("evaluation", split, "random", "score", "mean")
+
+
+def _intervals(groups: Sequence[Group]) -> Table:
+    rows = []
+    for group in groups:
+        for measure in measures_of(group):
+            found, digits = measure.summary(group), measure.digits
+            if found is not None:
+                cells = (str(found.runs), mean_std(found, digits), middle(found, digits))
+                rows.append((group.place, group.agent, measure.title, *cells, interval(found, digits)))
+    percent = f"{LEVEL:.0%}".replace("%", " %")
+    return Table(
+        "intervals",
+        "Interquartile means and intervals",
+        (
+            *text_columns("Games", "Agent", "Measure"),
+            *columns(["Runs", "Mean ± std", "Interquartile mean", f"{percent} interval"]),
+        ),
+        tuple(rows),
+        note="The interquartile mean leaves out a quarter of the runs at each end; it needs four runs. Intervals:"
+        " percentile bootstrap over runs of that mean (of the mean of three runs), with a fixed seed; they need"
+        " three runs.",
+    )
+
+
+def _improvements(groups: Sequence[Group]) -> Iterator[Table]:
+    """One square per place: row against column."""
+    for position, (place, same) in enumerate(by_place(groups)):
+        if len(same) > 1:
+            measure = main_measure(same[0])
+            yield Table(
+                f"improvement_{position}",
+                f"Probability of improvement, {place}",
+                (*text_columns("P(row better than column)"), *columns([group.agent for group in same])),
+                _square(same, measure),
+                note=f"{measure.title}, {measure.better} is better: the share of all pairs of runs in which the"
+                " agent of the row is ahead of the agent of the column; a tie counts half. It needs two runs of each.",
+                remarks=tuple(not_alike(place, same)),
+            )
+
+
+def _square(groups: Sequence[Group], measure: Measure) -> Rows:
+    def cell(row: Group, column: Group) -> str:
+        chance = probability_of_improvement(measure.of(row), measure.of(column), better=measure.better)
+        return NOTHING if row is column else number(chance, 2)
+
+    return tuple((row.agent, *(cell(row, column) for column in groups)) for row in groups)
+
+
+PAIRS = {
+    "same": "Same template",
+    "different": "Different templates",
+    "failed": "Same template, one without reward",
+}
+"""Key of a pair in results.json -> its title; all others are of two rewarded actions."""
+
+
+def _pretraining(groups: Sequence[Group]) -> Iterator[Table]:
+    """How similar pairs of actions are before and after pretraining [P §5]."""
+    keys = [(when, kind) for kind in PAIRS for when in ("before", "after")]
+    rows = []
+    for group in groups:
+        cells = [_similarity(group, when, kind) for when, kind in keys]
+        if set(cells) != {NOTHING}:
+            rows.append((group.place, group.agent, str(len(group.runs)), *cells))
+    if rows:
+        yield Table(
+            "pretraining",
+            "Pretraining of the retriever",
+            (
+                *text_columns("Games", "Agent"),
+                Column("Runs"),
+                *columns([f"{PAIRS[kind]}, {when}" for when, kind in keys]),
+            ),
+            tuple(rows),
+            note="Mean similarity of the contexts of two rewarded actions of the experience that the retriever was"
+            " pretrained with. What can be reused should be near, what cannot far; tau lies between.",
+        )
+
+
+def _similarity(group: Group, when: str, kind: str) -> str:
+    return mean_std(summarize(group.numbers("training", "pretraining", when, kind)), 2)

@@ -1,0 +1,253 @@
+"""A run as the report sees it, runs that differ in their seed alone as a group, and all of them as sections get them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from cbrcore.runs.folder import METRICS_FILE
+
+if TYPE_CHECKING:
+    from cbrcore.plugins import PluginReport
+
+NOT_COMPARED = ("name", "seed", "directory", "sweep", "schema", "run.device", "run.checkpoint_every")
+"""What a recipe says that does not make it another experiment."""
+
+Plain = Mapping[str, Any]
+
+
+@dataclass(eq=False)
+class Run:
+    """One finished run, as its folder tells it; a `cbrcore.ReportedRun`.
+
+    Attributes:
+        path: as the user named it.
+        recipe, results: what recipe.yaml and results.json hold.
+        versions: of versions.json; empty if it is missing.
+        sweep: file name of the recipe whose sweep it belongs to, if sweep.json says so.
+        choices: its axis -> choice in that sweep, as text.
+        agent, place: as in its `Group`.
+    """
+
+    path: Path
+    recipe: Plain
+    results: Plain
+    versions: Plain = field(default_factory=dict)
+    sweep: str | None = None
+    choices: Mapping[str, str] = field(default_factory=dict)
+    agent: str = ""
+    place: str = ""
+
+    def number(self, *keys: str) -> float | None:
+        """The number in results.json at these keys; None where there is none."""
+        return number_at(self.results, keys)
+
+    @property
+    def seed(self) -> int:
+        return int(self.recipe.get("seed", 0))
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Dotted path -> value, of all that makes it this experiment."""
+        return comparable(self.recipe)
+
+    @cached_property
+    def metrics(self) -> list[dict[str, Any]]:
+        """The rows of metrics.jsonl; a line that was cut off ends them."""
+        return list(_rows(self.path / METRICS_FILE))
+
+
+@dataclass(eq=False)
+class Group:
+    """Runs of one recipe that differ in their seed alone.
+
+    Attributes:
+        agent, place: what tables and figures call it, and where it plays; see `cbr_report.names`.
+    """
+
+    runs: tuple[Run, ...]
+    agent: str = ""
+    place: str = ""
+
+    @property
+    def recipe(self) -> Plain:
+        return self.runs[0].recipe
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return self.runs[0].settings
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return tuple(self.runs[0].results.get("evaluation", {}))
+
+    @property
+    def uses_cases(self) -> bool:
+        return bool(self.recipe.get("memory"))
+
+    @property
+    def budget(self) -> str:
+        """How long it was trained."""
+        run = self.recipe.get("run")
+        told = run if isinstance(run, Mapping) else {}
+        passes, steps = told.get("episodes"), told.get("env_steps")
+        return f"{passes} passes" if passes is not None else f"{steps} steps" if steps is not None else "?"
+
+    def numbers(self, *keys: str) -> list[float]:
+        """The number at these keys of every run that has it."""
+        found = (run.number(*keys) for run in self.runs)
+        return [number for number in found if number is not None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was asked of `cbr report`.
+
+    Attributes:
+        folders: as the user named them.
+        page: the file to be written.
+        paper: the file of the paper's numbers, if it was named.
+        decisions: whether runs may be opened and play.
+    """
+
+    folders: Sequence[Path] = ()
+    page: Path = Path("report.html")
+    paper: Path | None = None
+    decisions: bool = True
+
+
+class Runs(Sequence[Run]):
+    """All runs of a report, in the order of its tables: what the factory of a section is called with.
+
+    Attributes:
+        groups: the runs by recipe, named.
+        notes: what is missing, damaged or not comparable; a section may add to it.
+        sweeps: the sweeps that the folders are of.
+        plugins: what is installed here, to open runs with.
+        kept: what one section keeps for another, by name.
+    """
+
+    def __init__(
+        self, groups: Sequence[Group], plugins: PluginReport, options: Options | None = None,
+        *, sweeps: Sequence[SweepFile] = (), notes: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        self.groups = list(groups)
+        self.plugins = plugins
+        self.options = options or Options()
+        self.sweeps = list(sweeps)
+        self.notes = list(notes)
+        self.kept: dict[str, Any] = {}
+
+    def __len__(self) -> int:
+        return sum(len(group.runs) for group in self.groups)
+
+    @overload
+    def __getitem__(self, at: int) -> Run: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Run]: ...
+    def __getitem__(self, at: int | slice) -> Run | list[Run]:
+        return [run for group in self.groups for run in group.runs][at]
+
+    def opened(self, run: Run) -> AbstractContextManager[Any]:
+        """The run with its parts as its latest checkpoint has them; `recipe` and `parts` are what is to look at.
+
+        Raises:
+            CbrError: its checkpoint, or what its parts need, is not here.
+        """
+        from cbrcore.runs import trained  # torch is loaded for a run that is opened, not for every page
+
+        return trained(run.path, self.plugins)
+
+    def untrained(self, recipe: Any) -> Any:
+        """The parts of a recipe with fresh weights, to be closed in the end."""
+        from cbrcore.runs.assemble import assemble
+
+        return assemble(recipe, self.plugins.registry, recipe_dir=recipe.directory)
+
+
+@dataclass(frozen=True)
+class SweepFile:
+    """What a sweep.json says.
+
+    Attributes:
+        recipe: file name of its recipe.
+        runs: run id -> axis -> choice as text.
+    """
+
+    folder: Path
+    recipe: str
+    runs: Mapping[str, Mapping[str, str]]
+
+
+def by_place(groups: Sequence[Group]) -> Iterator[tuple[str, list[Group]]]:
+    """(place, its groups), in order."""
+    for place, same in groupby(groups, key=lambda group: group.place):
+        yield place, list(same)
+
+
+def number_at(data: Any, keys: Sequence[str]) -> float | None:
+    """The finite number at these keys of nested mappings; None where there is none."""
+    for key in keys:
+        data = data.get(key) if isinstance(data, Mapping) else None
+    usable = isinstance(data, int | float) and not isinstance(data, bool) and abs(data) < float("inf")
+    return float(data) if usable else None
+
+
+def comparable(recipe: Plain) -> dict[str, Any]:
+    """Dotted path -> value, without what does not make a recipe another experiment."""
+    return {path: value for path, value in flat(recipe) if path not in NOT_COMPARED}
+
+
+def flat(data: Plain, before: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted path, value) of nested mappings."""
+    for key, value in data.items():
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value
+
+
+def group(runs: Sequence[Run]) -> list[Group]:
+    """The runs by recipe, in the order in which they were found; seeds in ascending order."""
+    by_recipe: dict[str, list[Run]] = {}
+    for run in runs:
+        by_recipe.setdefault(json.dumps(run.settings, sort_keys=True, default=str), []).append(run)
+    return [Group(tuple(sorted(same, key=lambda run: run.seed))) for same in by_recipe.values()]
+
+
+def doubles(groups: Sequence[Group]) -> list[str]:
+    """Notes on seeds that stand twice for one recipe: equal runs are no further evidence."""
+    return [
+        f"{group.agent}, {group.place}: {count} runs have seed {seed}; equal runs are no further evidence"
+        for group in groups
+        for seed, count in Counter(run.seed for run in group.runs).items()
+        if count > 1
+    ]
+
+
+def seedless(name: str) -> str:
+    """A folder's name without its seed: "bike_cbr-level=easy-seed=3" and "bike_cbr-3" become what is before."""
+    return re.sub(r"[-_](seed=?)?\d+$", "", name) or name
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            return
+        if not isinstance(row, dict):
+            return
+        yield row

@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from cbrcore.report.paper import PaperCell, PaperTable, load_paper
 
 from cbr_sweep.axes import VARIANTS, SweepRun, expand
 from cbrcore.config import Recipe
@@ -16,7 +17,6 @@ from cbrcore.cycle.evaluation import summarize
 from cbrcore.errors import CbrError
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
-from cbrcore.report.paper import PaperCell, PaperTable, load_paper
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 PAPER = FOLDER / "tables" / "paper.yaml"

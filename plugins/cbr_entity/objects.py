@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cbr_report.runs import Group, Runs, by_place
 from cbrcore import CbrError, Environment, KnowsPlaces, PlacesObjects
+from cbrcore.runs import built
 
 Places = Mapping[str, set[str]]
 SEEN = ("train", "in")
@@ -105,11 +106,12 @@ def object_map(group: Group, runs: Runs) -> ObjectMap | None:
         CbrError: its checkpoint, games or text encoder are not here, or its environment does not know places.
     """
     with runs.opened(group.runs[0]) as opened:
-        encoder = opened.parts.reasoner.retriever.encoder
+        retriever = opened.parts.reasoner.retriever
+        encoder = retriever.encoder if retriever else None
         if not isinstance(encoder, PlacesObjects):
             return None
         seen, unseen = _places(opened.parts.environment)
-        fresh = runs.untrained(opened.recipe)
+        fresh = built(opened.checked, runs.plugins)
         try:
             asked = {"objects of the training and IN games": seen, "objects of the OUT games": unseen}
             untrained = fresh.reasoner.retriever.encoder

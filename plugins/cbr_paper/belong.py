@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cbr_sweep.axes import expand
-from cbrcore.plugins import PluginReport
-from cbrcore.recipe import dump_recipe, load_recipe
 from cbr_paper.paper import PaperCell, PaperTable, load_paper
 from cbr_report.runs import Group, comparable
-from cbrcore.recipe import shipped
 from cbr_sweep.axes import VARIANTS, expand
+from cbrcore.plugins import PluginReport
+from cbrcore.recipe import dump_recipe, load_recipe, shipped
 from cbrcore.recipe.text import parse
 
 PAPER_FILE = "paper.yaml"

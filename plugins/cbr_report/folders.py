@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cbrcore.errors import CbrError, RunFolderError
-from cbrcore.runs.folder import METRICS_FILE, RECIPE_FILE, RESULTS_FILE, VERSIONS_FILE, read_json
 from cbr_report.runs import Plain, Run, SweepFile
+from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.recipe.text import parse
+from cbrcore.runs.folder import METRICS_FILE, RECIPE_FILE, RESULTS_FILE, VERSIONS_FILE, read_json
 
 SWEEP_FILE = "sweep.json"
 

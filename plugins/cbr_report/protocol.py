@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cbrcore.runs.folder import RECIPE_FILE
-from cbr_report.runs import SweepFile
-from cbr_report.runs import Group, Run
+from cbr_report.runs import Group, Run, SweepFile
 from cbr_report.tables import NOTHING, text_columns
 from cbrcore import Column, Table
+from cbrcore.runs.folder import RECIPE_FILE
 
 NOT_PROTOCOL = ("games", "seed", "handicaps")
 

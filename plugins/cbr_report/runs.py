@@ -6,13 +6,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from cbrcore.runs import Run as OpenedRun
 from cbrcore.runs.folder import METRICS_FILE
 
 if TYPE_CHECKING:
@@ -156,21 +156,9 @@ class Runs(Sequence[Run]):
     def __getitem__(self, at: int | slice) -> Run | list[Run]:
         return [run for group in self.groups for run in group.runs][at]
 
-    def opened(self, run: Run) -> AbstractContextManager[Any]:
-        """The run with its parts as its latest checkpoint has them; `recipe` and `parts` are what is to look at.
-
-        Raises:
-            CbrError: its checkpoint, or what its parts need, is not here.
-        """
-        from cbrcore.runs import trained  # torch is loaded for a run that is opened, not for every page
-
-        return trained(run.path, self.plugins)
-
-    def untrained(self, recipe: Any) -> Any:
-        """The parts of a recipe with fresh weights, to be closed in the end."""
-        from cbrcore.runs.assemble import assemble
-
-        return assemble(recipe, self.plugins.registry, recipe_dir=recipe.directory)
+    def opened(self, run: Run) -> OpenedRun:
+        """The run, to look at; its parts are built when they are first asked for."""
+        return OpenedRun(run.path, self.plugins)
 
 
 @dataclass(frozen=True)

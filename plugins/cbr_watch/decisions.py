@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from cbrcore.errors import CbrError
-from cbr_watch.explanations import Explanation
 from cbr_report.measures import main_measure
 from cbr_report.runs import Group, Runs, by_place
+from cbr_watch.explanations import Explanation
+from cbrcore.errors import CbrError
 from cbrcore.types import Action, Candidate, Observation, arity
 
 if TYPE_CHECKING:  # torch is loaded for a run that is played, not for every page
-    from cbr_watch.watching import Similarities, Start, Step
+    from cbr_watch.watching import Compared, Start, Step
     from cbrcore.cycle.reasoner import CaseBasedReasoner
-    from cbrcore.runs import Trained
+    from cbrcore.runs import Run
 
 REUSE, FALLBACK = "reuse", "fallback"
 KINDS = {REUSE: "a case is reused", FALLBACK: "the neural agent is asked although there are cases"}
@@ -51,7 +51,7 @@ class Example:
     group: Group
     kind: str
     step: Step
-    compared: Similarities
+    compared: Compared
     tau: float
 
     @cached_property
@@ -132,17 +132,17 @@ def examples_of(group: Group, runs: Runs) -> tuple[list[Example], list[str]]:
         if retriever is None or not len(retriever.memory):
             return [], ["no decisions: its memory holds no case"]
         finder = Finder(group, opened.parts.reasoner, retriever.threshold)
-        play(opened, finder)
+        look_through(opened, finder)
     looked = f"in {finder.plays} game plays ({finder.steps} steps)"
     missing = [f"no decision {looked} where {KINDS[kind]}" for kind in KINDS if kind not in finder.best]
     return [finder.best[kind][1] for kind in KINDS if kind in finder.best], missing
 
 
-def play(opened: Trained, finder: Finder) -> None:
+def look_through(opened: Run, finder: Finder) -> None:
     """The first game plays of the evaluation, until the finder has seen enough."""
     from cbr_watch.watching import watch
 
-    greedy = opened.recipe.evaluation.modes[:1] == ("greedy",)
+    greedy = opened.checked.evaluation.modes[:1] == ("greedy",)
     with contextlib.suppress(_Enough):
         watch(opened, finder, episodes=PLAYS, greedy=greedy)
 

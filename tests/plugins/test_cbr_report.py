@@ -8,6 +8,18 @@ import statistics
 from pathlib import Path
 
 import pytest
+from cbrcore.report.bars import share_of
+from cbrcore.report.belong import Paper, read_paper
+from cbrcore.report.collect import collect
+from cbrcore.report.compared import paper_tables
+from cbrcore.report.curves import curve_of
+from cbrcore.report.figure import styles_of
+from cbrcore.report.make import write_report
+from cbrcore.report.measures import total_steps
+from cbrcore.report.naming import name_groups
+from cbrcore.report.paper import load_paper
+from cbrcore.report.results import result_tables
+from cbrcore.report.runs import Group, group, seedless
 from report_runs import (
     LEVELS,
     TABLES,
@@ -23,18 +35,6 @@ from report_runs import (
 )
 
 from cbrcore.errors import CbrError, RunFolderError
-from cbrcore.report.bars import share_of
-from cbrcore.report.belong import Paper, read_paper
-from cbrcore.report.collect import collect
-from cbrcore.report.compared import paper_tables
-from cbrcore.report.curves import curve_of
-from cbrcore.report.figure import styles_of
-from cbrcore.report.make import write_report
-from cbrcore.report.measures import total_steps
-from cbrcore.report.naming import name_groups
-from cbrcore.report.paper import load_paper
-from cbrcore.report.results import result_tables
-from cbrcore.report.runs import Group, group, seedless
 
 PAPER = TABLES / "paper.yaml"
 EASY_BIKE = ("twc.yaml", "bike-level=easy-seed=0")

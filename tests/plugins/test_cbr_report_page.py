@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report_runs import played, plugins, recipe_text, results, rows, trained_run, twc_sweep, write_run
-
 from cbrcore.report.figure import Figure
 from cbrcore.report.make import Written, write_report
 from cbrcore.report.maps import map_figure
@@ -25,6 +23,7 @@ from cbrcore.report.page import Page, Section, as_html
 from cbrcore.report.runs import Group, group
 from cbrcore.report.svg import Series, Style, drawing, line_panel, ticks
 from cbrcore.report.tables import Table, as_csv, as_markdown, columns, number, text_columns
+from report_runs import played, plugins, recipe_text, results, rows, trained_run, twc_sweep, write_run
 
 VOID = {"meta", "link", "br", "img", "input"}
 NASTY = "<u>\"&'|,\n</u>"

@@ -14,14 +14,6 @@ import numpy as np
 import pytest
 import torch
 import toy_run
-from parts import TableEncoder
-from report_runs import LEVELS, TABLES, played, plugins, recipe_text, results, trained_run, twc_sweep, write_run
-
-from cbr_watch.explanations import explain
-from cbrcore.interfaces import AgentInput
-from cbr_memory.memory import CaseMemory
-from cbr_watch.watching import Similarities, Start, Step, similarities_at, watch
-from cbrcore.cycle.reasoner import Trace
 from cbrcore.report import decisions
 from cbrcore.report.belong import read_paper
 from cbrcore.report.collect import collect
@@ -45,7 +37,15 @@ from cbrcore.report.naming import name_groups
 from cbrcore.report.page import figure_html
 from cbrcore.report.runs import Group, group
 from cbrcore.report.style import CSS
+from parts import TableEncoder
+from report_runs import LEVELS, TABLES, played, plugins, recipe_text, results, trained_run, twc_sweep, write_run
+
+from cbr_memory.memory import CaseMemory
+from cbr_watch.explanations import explain
+from cbr_watch.watching import Similarities, Start, Step, similarities_at, watch
+from cbrcore.cycle.reasoner import Trace
 from cbrcore.cycle.retriever import Retriever
+from cbrcore.interfaces import AgentInput
 from cbrcore.runs import Trained, newest_checkpoint, trained
 from cbrcore.runs.checkpoint import Progress, rewrite_memories
 from cbrcore.types import (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cbrcore.commands import shown
+from cbr_show.describing import shown
 from cbrcore.errors import CbrError, RecipeError
 from cbrcore.plugins import PluginReport, load_plugins
 from cbrcore.recipe import dump_recipe, load_recipe, read_recipe_text, schema

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cbr_show.describing import shown
-from cbrcore import recipe
+from cbr_show.schema import schema_of
 from cbrcore.console import AsJson, PluginFiles, plugins_of, print_json, say
 
 
@@ -35,7 +35,7 @@ def schema(
     plugin: PluginFiles = None,
 ) -> None:
     """Write the JSON Schema of a recipe, for editors that complete and check."""
-    found = recipe.schema(plugins_of(plugin or ()).registry)
+    found = schema_of(plugins_of(plugin or ()).registry)
     if out is None:
         print_json(found)
     else:

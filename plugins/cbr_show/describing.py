@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -13,12 +13,14 @@ from pydantic import BaseModel
 from cbrcore.config import nested_parts
 from cbrcore.console import aligned
 from cbrcore.recipe.model import DEFAULTS, PARTS, SECTIONS, settings_class
-from cbrcore.recipe.words import COMPUTED, REQUIRED, Setting, describe
+from cbrcore.recipe.words import Schema, bounds, json_schema, settings_of
 from cbrcore.registry import Component, Registry
 
 if TYPE_CHECKING:
     from cbrcore.plugins import PluginInfo, PluginReport
 
+REQUIRED = "required"
+COMPUTED = "computed"
 WRITTEN = {kind: f"{kind}: {{use: PLUGIN/NAME}}" for kind in PARTS} | {
     "pretraining": "training: {pretrain: {use: PLUGIN/NAME}}",
     "recorder": "recorders: [{use: PLUGIN/NAME}]",
@@ -117,3 +119,59 @@ def _default(setting: Setting) -> Any:
 
 def _info_of(component: Component, report: PluginReport) -> PluginInfo:
     return next(info for info in report.plugins if component in info.components)
+
+
+# -- settings in words -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a component, in words; `default` is JSON, or `REQUIRED`, or `COMPUTED`."""
+
+    path: str
+    type: str
+    default: str
+    bounds: str
+    description: str
+
+
+def describe(model: type[BaseModel]) -> list[Setting]:
+    """Every setting of `model`; nested ones by dotted path.
+
+    Raises:
+        PluginError: a field's type has no JSON form, so that no recipe could hold it.
+    """
+    schema = json_schema(model)
+    definitions = schema.get("$defs", {})
+    return [
+        Setting(
+            path,
+            _type(field, definitions),
+            json.dumps(field["default"]) if "default" in field else REQUIRED if required else COMPUTED,
+            bounds(field),
+            " ".join(field.get("description", "").split()),
+        )
+        for path, field, required in settings_of(schema)
+    ]
+
+
+_TYPES = {"integer": "whole number", "number": "number", "boolean": "true or false", "null": "null"}
+
+
+def _type(field: Schema, definitions: Schema) -> str:
+    if "$ref" in field:
+        return _type(definitions[field["$ref"].rpartition("/")[2]], definitions)
+    if "enum" in field or "const" in field:
+        return " | ".join(str(choice) for choice in field.get("enum", [field.get("const")]))
+    if "part" in field:
+        return f"part ({field['part']})"
+    if "anyOf" in field:
+        return " or ".join(_type(branch, definitions) for branch in field["anyOf"])
+    kind = field.get("type")
+    if kind == "array":
+        return f"list of {_type(field['items'], definitions)}" if isinstance(field.get("items"), dict) else "list"
+    if kind == "object":
+        return "section"
+    if kind == "string":
+        return "path" if field.get("format") == "path" else "text"
+    return _TYPES.get(str(kind), "anything")

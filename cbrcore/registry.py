@@ -31,8 +31,6 @@ CORE_COMMANDS = {
     "run": "Train and evaluate what a recipe describes, and print the table of results.",
     "evaluate": "Measure a run's latest checkpoint again, with weights and memory frozen.",
     "check": "Check a recipe completely, without building anything.",
-    "show": "Show the settings of a component or of a recipe's section: type, default, bounds and meaning.",
-    "schema": "Write the JSON Schema of a recipe, for editors that complete and check.",
     "list-plugins": "List the plugins: what they offer, where they come from, and what is wrong with them.",
 }
 """What the core does itself; plugins may not take these names."""

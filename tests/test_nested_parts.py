@@ -11,12 +11,12 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 from toy import ToyEnvironment
 
+from cbr_show.describing import describe
 from cbrcore.commands import recipe_text
 from cbrcore.config import ComponentConfig, NestedPart, NoSettings, Part, Recipe, Settings, nested_parts
 from cbrcore.errors import CbrError, RecipeError
 from cbrcore.interfaces import Build
 from cbrcore.recipe import dump_recipe, read_recipe_text
-from cbrcore.recipe.words import describe
 from cbrcore.registry import Registrar, Registry
 from cbrcore.runs.assemble import assemble
 from cbrcore.testing import WordHashEncoder

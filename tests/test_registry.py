@@ -179,8 +179,8 @@ HEAVY = ("torch", "transformers", "textworld", "jericho", "spacy")
 def test_the_settings_of_every_installed_component_load_without_heavy_imports():
     code = (
         "import sys\n"
+        "from cbr_show.describing import describe\n"
         "from cbrcore.recipe.model import settings_class\n"
-        "from cbrcore.recipe.words import describe\n"
         "from cbrcore.plugins import load_plugins\n"
         "for component in load_plugins(strict=True).registry:\n"
         "    settings = describe(settings_class(component))\n"

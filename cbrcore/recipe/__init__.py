@@ -5,21 +5,17 @@ All problems are gathered and raised together, sorted by line: ``file:line: path
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from cbrcore.config import Recipe
 from cbrcore.errors import RecipeError, closest
-from cbrcore.recipe.draft import Draft, parse_overrides
-from cbrcore.recipe.model import DEFAULTS, Checker, apply_override, settings_class
-from cbrcore.recipe.text import dump, parse
-from cbrcore.recipe.words import json_schema
-from cbrcore.registry import Component, Registry
+from cbrcore.recipe.model import Checker, apply_overrides
+from cbrcore.recipe.text import Draft, dump, parse, parse_override
+from cbrcore.registry import Registry
 
 MAX_BYTES = 256 * 1024
 """A recipe is a page of text; a log given by mistake is not read to its end."""
@@ -62,24 +58,11 @@ def read_recipe_text(
         if not draft.problems:
             draft.note((), _not_a_recipe(draft.data))
         draft.fail_if_wrong()
-    for override in parse_overrides(overrides):
-        apply_override(draft, override, registry)
+    apply_overrides(draft, map(parse_override, overrides), registry)
     recipe = Checker(draft, registry, Path(name).stem, folder or Path.cwd()).check()
     draft.fail_if_wrong()
     assert recipe is not None  # or the draft has problems
     return recipe
-
-
-def dump_recipe(recipe: Recipe) -> str:
-    """The resolved recipe as YAML: qualified names, every setting; `read_recipe_text` gives an equal one."""
-    return dump(plain_recipe(recipe))
-
-
-def plain_recipe(recipe: Recipe) -> dict[str, Any]:
-    """The resolved recipe as plain data."""
-    data = recipe.model_dump(mode="json", by_alias=True)
-    schema, sections = data.pop("schema_version"), data.pop("sections")
-    return {"schema": schema, **{key: value for key, value in data.items() if value is not None}, **sections}
 
 
 def _read_file(path: Path) -> str:
@@ -109,11 +92,21 @@ def _not_a_recipe(data: Any) -> str:
     return f"is {kind}; a recipe is a section of 'key: value' lines that starts with 'schema: 1'"
 
 
+def dump_recipe(recipe: Recipe) -> str:
+    """The resolved recipe as YAML: qualified names, every setting; `read_recipe_text` gives an equal one."""
+    return dump(plain_recipe(recipe))
+
+
+def plain_recipe(recipe: Recipe) -> dict[str, Any]:
+    """The resolved recipe as plain data."""
+    data = recipe.model_dump(mode="json", by_alias=True)
+    schema, sections = data.pop("schema_version"), data.pop("sections")
+    return {"schema": schema, **{key: value for key, value in data.items() if value is not None}, **sections}
+
+
 # -- recipes that come with the package --------------------------------------------------------------------------
 
 DISTRIBUTION = "cbr-textrl"
-RECIPES = "recipes"
-SHARE = "share/cbr"
 
 
 def shipped(path: Path) -> Path | None:
@@ -121,7 +114,7 @@ def shipped(path: Path) -> Path | None:
 
     In a source tree, and so in an editable install, they lie beside the packages; a wheel has them in share/cbr.
     """
-    if path.parts[:1] != (RECIPES,) or ".." in path.parts:
+    if path.parts[:1] != ("recipes",) or ".." in path.parts:
         return None
     beside = Path(__file__).resolve().parents[2] / path
     if beside.is_file():
@@ -130,13 +123,11 @@ def shipped(path: Path) -> Path | None:
         files = distribution(DISTRIBUTION).files or []
     except PackageNotFoundError:
         return None
-    wanted = f"/{SHARE}/{path.as_posix()}"
+    wanted = f"/share/cbr/{path.as_posix()}"
     return next((Path(str(file.locate())).resolve() for file in files if file.as_posix().endswith(wanted)), None)
 
 
 # -- how two recipes differ --------------------------------------------------------------------------------------
-
-NOT_SET = "not set"
 
 
 @dataclass(frozen=True)
@@ -157,7 +148,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Diffe
     paths = [path for path in old | new if path not in old or path not in new or old[path] != new[path]]
     other = tuple(path.removesuffix("use") for path in paths if path.endswith(".use"))
     return [
-        Difference(path, *(repr(data[path]) if path in data else NOT_SET for data in (old, new)))
+        Difference(path, *(repr(data[path]) if path in data else "not set" for data in (old, new)))
         for path in paths
         if path.endswith(".use") or not path.startswith(other)
     ]
@@ -165,91 +156,8 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Diffe
 
 def flat(data: Mapping[str, Any]) -> dict[str, Any]:
     """Dotted path -> value, of nested mappings; an empty mapping is a value."""
-    return dict(_leaves(data, ""))
-
-
-def _leaves(data: Mapping[str, Any], before: str) -> Iterator[tuple[str, Any]]:
+    found: dict[str, Any] = {}
     for key, value in data.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", value
-
-
-# -- JSON Schema -------------------------------------------------------------------------------------------------
-
-
-def schema(registry: Registry) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a recipe with every installed part and section, for editors.
-
-    What belongs together (a case memory and its encoder, `episodes` or `env_steps`) only reading a recipe tells.
-    """
-    schemas = _Schemas(registry)
-    recipe = schemas.settings(Recipe, "recipe")
-    for section in registry.of_kind("recipe_section"):
-        recipe["properties"][section.name] = schemas.settings(settings_class(section), section.name)
-    written = {
-        key: found for key, found in recipe["properties"].items() if key not in ("schema_version", "sections")
-    }
-    required = ("environment", "agent", "run")
-    optional = {key: {"anyOf": [found, {"type": "null"}]} for key, found in written.items() if key not in required}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "cbr recipe",
-        **recipe,
-        "properties": {"schema": {"const": 1}, **written, **optional},
-        "required": ["schema", *required],
-        "$defs": schemas.definitions,
-    }
-
-
-class _Schemas:
-    """Schemas of settings whose parts are resolved; `definitions` holds those of each kind of part."""
-
-    def __init__(self, registry: Registry) -> None:
-        self.definitions: dict[str, Any] = {}
-        self._registry = registry
-
-    def settings(self, model: type[BaseModel], name: str) -> dict[str, Any]:
-        found = json_schema(model)
-        for inner, definition in found.pop("$defs", {}).items():
-            self.definitions[f"{name}.{inner}"] = self._adapted(definition, name)
-        adapted: dict[str, Any] = self._adapted(found, name)
-        return adapted
-
-    def _adapted(self, node: Any, name: str) -> Any:
-        """A node of pydantic's schema as a recipe is written: parts resolved, and text may look like a number."""
-        if isinstance(node, list):
-            return [self._adapted(inner, name) for inner in node]
-        if not isinstance(node, dict):
-            return node
-        if isinstance(node.get("part"), str):
-            part = self._part(node["part"])
-            return {"anyOf": [part, {"type": "null"}]} if node.get("default", part) is None else part
-        node = {key: self._adapted(inner, name) for key, inner in node.items() if key != "title"}
-        if "$ref" in node:
-            node["$ref"] = node["$ref"].replace("#/$defs/", f"#/$defs/{name}.")
-        if node.get("type") == "string" and not {"enum", "const"} & set(node):
-            node["type"] = ["string", "number", "boolean"]
-        return node
-
-    def _part(self, kind: str) -> dict[str, Any]:
-        if kind not in self.definitions:
-            self.definitions[kind] = {}  # a part may hold parts of its own kind
-            found = [self._component(component) for component in self._registry.of_kind(kind)]
-            names = [name for branch in found for name in branch["properties"]["use"]["enum"]]
-            self.definitions[kind] = {"anyOf": [*found, *([{"enum": names}] if kind == "recorder" else [])]}
-        return {"$ref": f"#/$defs/{kind}"}
-
-    def _component(self, component: Component) -> dict[str, Any]:
-        found = self.settings(settings_class(component), f"{component.plugin}.{component.name}")
-        unique = component.name not in self._registry.clashes(component.kind)
-        use = {
-            "enum": [component.qualified, *([component.name] if unique else [])],
-            "description": component.summary,
-        }
-        required = ["use"] if DEFAULTS.get(component.kind) != component.qualified else []
-        return found | {
-            "properties": {"use": use, **found.get("properties", {})},
-            "required": [*required, *found.get("required", ())],
-        }
+        inner = flat(value) if isinstance(value, Mapping) else {}
+        found |= {f"{key}.{path}": leaf for path, leaf in inner.items()} if inner else {key: value}
+    return found

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from cbrcore.config import (
-    ComponentConfig,
-    EvaluationConfig,
-    MemoryConfig,
-    Part,
-    Recipe,
-    RunConfig,
-    Settings,
-    TrainingConfig,
-    expand_path,
-    nested_parts,
-)
+from cbrcore.config import ComponentConfig, MemoryConfig, Part, Recipe, Settings, expand_path, nested_parts
 from cbrcore.errors import CbrError, PluginError
 from cbrcore.interfaces import ChecksRecipe, Keys
 from cbrcore.interfaces import Fault as Wrong
-from cbrcore.recipe.draft import Draft, Override, value_at
-from cbrcore.recipe.words import Fault, Model, check, describe, one_line, refused, unknown, validated
+from cbrcore.recipe.text import Draft, Override, dotted, parse, value_at
+from cbrcore.recipe.words import (
+    Fault,
+    Model,
+    Schema,
+    bounds,
+    check,
+    json_schema,
+    one_line,
+    refused,
+    settings_of,
+    unknown,
+    validated,
+)
 from cbrcore.registry import CORE_KEYS, Component, Registry
 
 DEFAULTS = {
@@ -47,10 +46,9 @@ SUGGESTED = {"context_encoder": "cbr_seeded_gat/seeded_gat", "quantizer": "cbr_v
 PARTS = tuple(nested_parts(Recipe))
 """Keys that are parts; each is called as its kind."""
 SECTIONS: dict[str, type[Settings]] = {
-    "training": TrainingConfig,
-    "evaluation": EvaluationConfig,
-    "run": RunConfig,
+    key: type(field.default) for key, field in Recipe.model_fields.items() if isinstance(field.default, Settings)
 }
+"""Keys that are sections of settings -> their classes."""
 
 
 def settings_class(component: Component) -> type[BaseModel]:
@@ -59,39 +57,51 @@ def settings_class(component: Component) -> type[BaseModel]:
     Raises:
         PluginError: it cannot be imported, or is of another class than its kind asks for.
     """
+    base: type[BaseModel]
     if component.kind == "recipe_section":
         path, found, base = component.factory, component.load_factory(), BaseModel
     else:
-        path, found, base = component.config, component.load_config(), _BASES.get(component.kind, ComponentConfig)
+        path, found = component.config, component.load_config()
+        base = MemoryConfig if component.kind == "memory" else ComponentConfig
     if isinstance(found, type) and issubclass(found, base):
         return found
     wanted = "pydantic model" if base is BaseModel else f"cbrcore.{base.__name__}"
     raise PluginError(f"{path!r} of {component.qualified!r} is not a {wanted} class")
 
 
-_BASES: dict[str, type[BaseModel]] = {"memory": MemoryConfig}
-"""kind -> what its settings are, if they are more than a `ComponentConfig`."""
-
-
 class Components:
     """What the `use` lines of a recipe mean; it makes the parts while the recipe is validated.
 
-    Args:
-        defaults: kind -> what a part without a `use` line means.
+    Attributes:
+        defaults: kind -> what a part without a `use` line means: what the recipe's parts bring, before `DEFAULTS`.
+        brought_by: kind -> the place of the part that brings it.
     """
 
-    def __init__(self, registry: Registry, defaults: Mapping[str, str] = DEFAULTS) -> None:
-        self.registry = registry
-        self.defaults = defaults
+    def __init__(self, registry: Registry, data: Mapping[str, Any]) -> None:
+        self.defaults = dict(DEFAULTS)
+        self.brought_by: dict[str, Keys] = {}
+        self._registry = registry
+        queue = [kind for kind in PARTS if data.get(kind) is not None]
+        for kind in queue:  # it grows: what is brought may bring more
+            component = self.find(kind, data.get(kind) or {})
+            for other, use in (component.brings if component else {}).items():
+                if other not in self.brought_by:
+                    self.defaults[other], self.brought_by[other] = use, (kind, "use")
+                    queue += [other] if other in PARTS and data.get(other) is None else []
 
-    def __repr__(self) -> str:
-        return f"Components({self.registry!r})"
+    def find(self, kind: str, written: Any) -> Component | None:
+        """The component of a part; None if there is none, or something is wrong with what is written."""
+        use = written.get("use", self.defaults.get(kind)) if isinstance(written, dict) else None
+        try:
+            return None if use is None else self._registry.find(kind, str(use))
+        except CbrError:
+            return None
 
     def __call__(self, kind: str, key: str, written: Any) -> Part:
         """The part that is written at `key`; see `cbrcore.config.Resolve`."""
         use = self._use(kind, key, written)
         try:
-            component = self.registry.find(kind, use)
+            component = self._registry.find(kind, use)
             model = settings_class(component)
         except CbrError as error:
             raise refused(("use",), one_line(error)) from error
@@ -100,95 +110,56 @@ class Components:
         return Part(use=component.qualified, settings=validated(model, settings, self))
 
     def _use(self, kind: str, key: str, written: Any) -> str:
+        names = ", ".join(component.qualified for component in self._registry.of_kind(kind))
+        offered = f"one of: {names or 'none is installed'}"
         if written is None:
-            raise refused((), f"is required; add '{key}: {{use: PLUGIN/NAME}}', {self._offered(kind)}")
+            raise refused((), f"is required; add '{key}: {{use: PLUGIN/NAME}}', {offered}")
         if not isinstance(written, dict):
             name = written if isinstance(written, str) else "PLUGIN/NAME"
             raise refused((), f"must be a section; write '{key}: {{use: {name}}}'")
         use = written.get("use", self.defaults.get(kind))
         if not isinstance(use, str):
-            raise refused((), f"does not say which component; add 'use: PLUGIN/NAME', {self._offered(kind)}")
+            raise refused((), f"does not say which component; add 'use: PLUGIN/NAME', {offered}")
         return use
 
-    def _offered(self, kind: str) -> str:
-        names = [component.qualified for component in self.registry.of_kind(kind)]
-        return f"one of: {', '.join(names) or 'none is installed'}"
+    def settings(self, model: type[BaseModel], data: Any, at: Keys = ()) -> Iterator[tuple[Keys, Schema]]:
+        """Every setting of `model` and of the parts in it, which `data` holds: its place and its JSON Schema."""
+        for path, field, _ in settings_of(json_schema(model)):
+            keys = tuple(path.split("."))
+            written = value_at(data, keys)
+            yield (*at, *keys), field
+            if "part" in field:
+                yield from self._settings_of_part(field["part"], written, (*at, *keys))
+            elif isinstance(written, list) and "part" in field.get("items", ()):
+                for position, entry in enumerate(written):
+                    yield from self._settings_of_part(field["items"]["part"], entry, (*at, *keys, position))
 
-    def component(self, kind: str, written: Any) -> Component | None:
-        """The component of a part; None if there is none, or something is wrong with what is written."""
-        use = written.get("use", self.defaults.get(kind)) if isinstance(written, dict) else None
-        try:
-            return None if use is None else self.registry.find(kind, str(use))
-        except CbrError:
-            return None
-
-    def spots(self, data: Any) -> dict[Keys, Spot]:
-        """All sections and parts of a recipe by their place, also those that are left out."""
-        recorders = data.get("recorders")
-        entries = enumerate(recorders if isinstance(recorders, list) else ())
-        listed = (self._part("recorder", entry, ("recorders", position)) for position, entry in entries)
-        return dict(chain(self._inside(Recipe, data, ()), *listed))
-
-    def _inside(self, model: type[BaseModel], data: Any, at: Keys) -> Iterator[tuple[Keys, Spot]]:
-        marks = nested_parts(model)
-        for name, field in model.model_fields.items():
-            keys, inner = (*at, name), value_at(data, (name,))
-            if name in marks:
-                yield from self._part(marks[name].kind, inner, keys)
-            elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-                yield keys, Spot(field.annotation)
-                yield from self._inside(field.annotation, inner, keys)
-
-    def _part(self, kind: str, written: Any, at: Keys) -> Iterator[tuple[Keys, Spot]]:
-        component = self.component(kind, written)
-        try:
-            model = None if component is None else settings_class(component)
-        except PluginError:
-            model = None
-        yield at, Spot(model, kind, component)
-        if model is not None:
-            yield from self._inside(model, written, at)
+    def _settings_of_part(self, kind: str, written: Any, at: Keys) -> Iterator[tuple[Keys, Schema]]:
+        component = self.find(kind, written)
+        if component is not None:
+            with suppress(PluginError):
+                yield from self.settings(settings_class(component), written, at)
 
 
-@dataclass(frozen=True)
-class Spot:
-    """A section of a recipe: the class of its settings (None: unknown), and which part it is, if it is one."""
-
-    model: type[BaseModel] | None
-    kind: str | None = None
-    component: Component | None = None
-
-
-def components_of(data: Mapping[str, Any], registry: Registry) -> tuple[Components, dict[str, Keys]]:
-    """What is meant where a recipe names no component: what its parts bring, before the defaults.
-
-    Returns:
-        also who brings it: kind -> the place of the part that does.
-    """
-    brought: dict[str, str] = {}
-    by: dict[str, Keys] = {}
-    queue = [kind for kind in PARTS if data.get(kind) is not None]
-    for kind in queue:  # it grows: what is brought may bring more
-        component = Components(registry, DEFAULTS | brought).component(kind, data.get(kind) or {})
-        for other, use in (component.brings if component else {}).items():
-            if other not in brought:
-                brought[other], by[other] = use, (kind, "use")
-                queue += [other] if other in PARTS and data.get(other) is None else []
-    return Components(registry, DEFAULTS | brought), by
+def apply_overrides(draft: Draft, overrides: Iterable[Override], registry: Registry) -> None:
+    """Set values. Sections come before what is in them, and ``use`` before the other settings of its part; the
+    last one wins for the same path."""
+    for override in sorted(overrides, key=lambda one: (len(one.keys), one.keys[-1] != "use")):
+        if not override.value.flaws and _names_another(draft, override, registry):
+            draft.put(Override(override.keys[:-1], parse("{}"), override.label))  # it starts from its own defaults
+        draft.put(override)
 
 
-def apply_override(draft: Draft, override: Override, registry: Registry) -> None:
-    """Set a value; another component for a part starts from its own defaults."""
-    *part, last = override.keys or ("",)
-    written = value_at(draft.data, tuple(part))
-    if last == "use" and isinstance(written, dict) and not override.value.flaws:
-        components, _ = components_of(draft.data, registry)
-        spot = components.spots(draft.data).get(tuple(part))
-        if spot is not None and spot.kind is not None:
-            new, named = components.component(spot.kind, {"use": override.value.data}), written.get("use")
-            if (new or override.value.data) != (spot.component or named):
-                override = override.alone()
-    draft.put(override)
+def _names_another(draft: Draft, override: Override, registry: Registry) -> bool:
+    """Whether the override names another component for a part that the draft has."""
+    *part, last = override.keys
+    written, named = value_at(draft.data, tuple(part)), override.value.data
+    if last != "use" or not isinstance(written, dict):
+        return False
+    components = Components(registry, draft.data)
+    kind = dict(components.settings(Recipe, draft.data)).get(tuple(part), {}).get("part")
+    before, now = (components.find(kind, part) for part in (written, {"use": named}))
+    return kind is not None and (now or named) != (before or written.get("use"))
 
 
 class Checker:
@@ -206,15 +177,13 @@ class Checker:
         self._folder = folder
         self._data: dict[str, Any] = copy.deepcopy(draft.data)
         self._sections = {c.name: c for c in registry.of_kind("recipe_section") if c.name in draft.data}
-        self._components, self._by = components_of(draft.data, registry)
-
-    def __repr__(self) -> str:
-        return f"Checker({self._draft!r})"
+        self._components = Components(registry, draft.data)
 
     def check(self) -> Recipe | None:
         """The recipe; worth nothing if the draft has problems."""
         self._drop_nulls()
-        self._fill_in()
+        self._fill_in_parts()
+        self._fill_in_names()
         self._check_keys()
         self._check_cases()
         written = {name: self._data.pop(name) for name in self._sections if name in self._data}
@@ -234,25 +203,27 @@ class Checker:
             if key not in PARTS or key in DEFAULTS:  # another empty part lacks its 'use' line and is told so
                 self._note((key,), f"is empty; write '{key}: {{}}' for its defaults, or remove the line")
 
-    def _fill_in(self) -> None:
-        """Add what every recipe has; which components these parts are says `Components.defaults`."""
-        data = self._data
-        for kind in ("text_encoder", "learner", *(kind for kind in self._by if kind in PARTS)):
+    def _fill_in_parts(self) -> None:
+        """Add the parts that every recipe has; which components they are says `Components.defaults`."""
+        data, components = self._data, self._components
+        for kind in ("text_encoder", "learner", *(kind for kind in components.brought_by if kind in PARTS)):
             data.setdefault(kind, {})
         if "memory" in data:
             data.setdefault("retain_policy", {})
         for kind in ("environment", "agent"):
             data.setdefault(kind, None)  # its absence is told as that of any part
-        if isinstance(data.setdefault("training", {}), dict) and self._components.component("pretraining", {}):
+        if isinstance(data.setdefault("training", {}), dict) and components.find("pretraining", {}):
             data["training"].setdefault("pretrain", {})
-        recorders = data.setdefault("recorders", [{}] if self._components.component("recorder", {}) else [])
+        recorders = data.setdefault("recorders", [{}] if components.find("recorder", {}) else [])
         if isinstance(recorders, list):
             data["recorders"] = [{"use": entry} if isinstance(entry, str) else entry for entry in recorders]
-        data.setdefault("name", self._name)
-        folder = data.setdefault("directory", ".")
+
+    def _fill_in_names(self) -> None:
+        self._data.setdefault("name", self._name)
+        folder = self._data.setdefault("directory", ".")
         if isinstance(folder, str):
             try:
-                data["directory"] = str(expand_path(folder, self._folder))
+                self._data["directory"] = str(expand_path(folder, self._folder))
             except CbrError as error:
                 self._note(("directory",), one_line(error))
 
@@ -276,7 +247,7 @@ class Checker:
 
     def _check_run(self) -> None:
         run = self._data.get("run")
-        wrong = any(problem.path.partition(".")[0] == "run" for problem in self._draft.problems)
+        wrong = any(problem.keys[:1] == ("run",) for problem in self._draft.problems)
         if run is None:
             self._note((), "does not say how long to run; add 'run: {episodes: 100}'")
         elif (
@@ -286,9 +257,10 @@ class Checker:
 
     def _checked(self, model: type[Model], data: Any, at: Keys = ()) -> Model | None:
         """The settings that `data`, written at `at`, means; notes everything that is wrong with them."""
-        found, faults = check(model, data, self._components, at=at, known=self._known)
+        checked = partial(check, model, data, self._components, at=at, known=self._known)
+        found, faults = checked()
         if self._restore_text(data, at, faults):
-            found, faults = check(model, data, self._components, at=at, known=self._known)
+            found, faults = checked()
         for fault in faults:
             whole = fault.kind == "model_type" and len(fault.keys) == 1
             said = "must be a section of 'key: value' lines; write {} for its defaults" if whole else fault.message
@@ -309,15 +281,12 @@ class Checker:
     def _known(self) -> dict[str, str]:
         """All keys that this recipe could have -> their bounds."""
         known = dict.fromkeys([*CORE_KEYS, *(c.name for c in self._registry.of_kind("recipe_section"))], "")
-        models = [(keys, spot.model) for keys, spot in self._components.spots({"memory": {}} | self._data).items()]
+        settings = dict(self._components.settings(Recipe, {"memory": {}} | self._data))
         for name, component in self._sections.items():
-            with contextlib.suppress(PluginError):
-                models.append(((name,), settings_class(component)))
-        for keys, model in models:
-            with contextlib.suppress(PluginError):
-                for setting in describe(model) if model else ():
-                    known[".".join(map(str, (*keys, setting.path)))] = setting.bounds
-        return known
+            with suppress(PluginError):
+                settings |= self._components.settings(settings_class(component), self._data.get(name), (name,))
+        found = {".".join(map(str, keys)): bounds(field) for keys, field in settings.items() if keys[0] in known}
+        return known | found
 
     def _section(self, component: Component, written: Any) -> BaseModel | None:
         """The section of a plugin, which may look at the rest of the recipe."""
@@ -339,19 +308,22 @@ class Checker:
 
     def _try(self, section: str, changes: Mapping[str, Keys]) -> Iterator[Wrong]:
         """Check the recipe with other values; see `cbrcore.interfaces.Trial`."""
-        trial = self._draft.trial(without=section)
+        trial = copy.deepcopy(self._draft)
+        trial.problems = []
+        del trial.data[section]
         overrides = [
             Override(tuple(path.split(".")), self._draft.document_at((section, *keys)), path)
             for path, keys in changes.items()
         ]
-        for override in sorted(overrides, key=lambda override: override.rank):
-            apply_override(trial, override, self._registry)
+        apply_overrides(trial, overrides, self._registry)
         Checker(trial, self._registry, self._name, self._folder).check()
         for problem in trial.problems:
             if problem.label in changes:
-                inside = problem.path.removeprefix(problem.label).lstrip(".")
-                yield changes[problem.label], f"{inside}: {problem.what}" if inside else problem.what
+                inside = dotted(problem.keys).removeprefix(problem.label).lstrip(".")
+                yield changes[problem.label], f"{inside}: {problem.message}" if inside else problem.message
 
     def _note(self, keys: Keys, what: str) -> None:
-        brought = self._by.get(str(keys[0])) if keys and keys[0] not in self._draft.data else None
+        brought = (
+            self._components.brought_by.get(str(keys[0])) if keys and keys[0] not in self._draft.data else None
+        )
         self._draft.note(keys, what, at=brought)

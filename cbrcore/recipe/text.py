@@ -1,51 +1,43 @@
-"""YAML text -> plain data and the place of every value, with YAML's traps closed. Knows nothing of recipes.
+"""YAML text -> plain data and the place of every value, with YAML's traps closed; and drafts of recipes.
 
 ``1e-4`` is a number; only ``true`` and ``false`` are booleans (``no`` stays a word); ``9:05`` and
 ``2024-01-01`` stay text; keys are always text; duplicate keys and tags are refused; merge keys work.
+
+A draft's values come from the file and from ``--set PATH=VALUE``; each remembers which, so that problems name it.
 """
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
 
+from cbrcore.errors import RecipeError
 from cbrcore.interfaces import Keys
 
 MAX_VALUES = 20_000
 """More than any recipe holds; aliases of aliases can stand for billions."""
 
-_TAG = "tag:yaml.org,2002:"
-_WHOLE = r"[-+]?(?:0|[1-9][0-9_]{0,40})"
-_EXPONENT = r"(?:[eE][-+]?[0-9]+)"
-_PLAIN = {
-    "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    "null": (r"null|Null|NULL|~|", ["n", "N", "~", ""]),
-    "int": (_WHOLE, "-+0123456789"),
-    "float": (
-        rf"{_WHOLE}\.[0-9]*{_EXPONENT}?|[-+]?\.[0-9]+{_EXPONENT}?|{_WHOLE}{_EXPONENT}"
-        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
-        "-+.0123456789",
-    ),
-    "merge": (r"<<", "<"),
-}
-"""How plain (unquoted) scalars are read: kind -> (pattern, first characters). Everything else is text."""
-
-
-_BROKEN = re.compile("[\ud800-\udfff]")
-"""Half of a character, which only an escape can write; no file or terminal takes it."""
-
 
 @dataclass(frozen=True)
 class Flaw:
-    """Something wrong with the text itself: where (line from 1) and what."""
+    """Something wrong: where (line from 1, and what to call the place) and what.
+
+    It prints as ``label: path: message``, as in ``recipe.yaml:7: training.gamma: ...``.
+    """
 
     line: int
     keys: Keys
     message: str
+    label: str = ""
+
+    def __str__(self) -> str:
+        line = ": ".join(part for part in (self.label, dotted(self.keys), self.message) if part)
+        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
 @dataclass(frozen=True)
@@ -70,9 +62,10 @@ def parse(text: str) -> Document:
     """Read one YAML document; never raises for what the text holds, see `Document.flaws`."""
     document = Document()
     try:
-        node = _Composer(text.removeprefix("\ufeff")).get_single_node()
+        loader = _Loader(text.removeprefix("\ufeff"), document)
+        node = loader.get_single_node()
         if node is not None:
-            document.data = _Builder(document).value(node, (), _line(node))
+            document.data = loader.value(node, (), _line(node))
     except yaml.MarkedYAMLError as error:
         document.flaws.append(_syntax_flaw(error))
     except yaml.reader.ReaderError as error:
@@ -80,8 +73,6 @@ def parse(text: str) -> Document:
         document.flaws.append(Flaw(line, (), f"holds a character that is not text: {chr(error.character)!r}"))
     except RecursionError:
         document.flaws.append(Flaw(1, (), "is nested too deeply"))
-    except _TooMuch:
-        document.flaws.append(Flaw(1, (), f"holds more than {MAX_VALUES} values"))
     return document
 
 
@@ -90,25 +81,114 @@ def dump(data: Any) -> str:
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
-class _TooMuch(Exception):
-    pass
+# -- YAML by our rules -------------------------------------------------------------------------------------------
+
+_TAG = "tag:yaml.org,2002:"
+_WHOLE = r"[-+]?(?:0|[1-9][0-9_]{0,40})"
+_EXPONENT = r"(?:[eE][-+]?[0-9]+)"
+_PLAIN = {
+    "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    "null": (r"null|Null|NULL|~|", ["n", "N", "~", ""]),
+    "int": (_WHOLE, "-+0123456789"),
+    "float": (
+        rf"{_WHOLE}\.[0-9]*{_EXPONENT}?|[-+]?\.[0-9]+{_EXPONENT}?|{_WHOLE}{_EXPONENT}"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+        "-+.0123456789",
+    ),
+    "merge": (r"<<", "<"),
+}
+"""How plain (unquoted) scalars are read: kind -> (pattern, first characters). Everything else is text."""
+_BROKEN = re.compile("[\ud800-\udfff]")
+"""Half of a character, which only an escape can write; no file or terminal takes it."""
+_WINDOWS_PATH = re.compile(r'"[A-Za-z]:\\[0abtnvfre]')
+"""A drive and a letter that is an escape: "C:\\temp" has a tab in it. Whoever wants one writes \\x09."""
 
 
-class _Composer(yaml.SafeLoader):
-    """Text -> nodes, by our rules for plain scalars and without tags."""
+class _Loader(yaml.SafeLoader):
+    """Text -> plain data, by our rules for plain scalars and without tags; fills the document."""
 
     yaml_implicit_resolvers = {}  # noqa: RUF012 (PyYAML's own interface); filled below
+
+    def __init__(self, text: str, document: Document) -> None:
+        super().__init__(text)
+        self._places = document.places
+        self._flaws = document.flaws
+        self._open: list[yaml.Node] = []
+        self._visited = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         tag = getattr(event, "tag", None)
         if tag is not None:
-            shown = tag.replace(_TAG, "!!")
-            raise yaml.MarkedYAMLError(
-                problem=f"tags such as {shown!r} are not allowed; write the value itself",
-                problem_mark=event.start_mark,
-            )
+            said = f"tags such as {tag.replace(_TAG, '!!')!r} are not allowed; write the value itself"
+            raise yaml.MarkedYAMLError(problem=said, problem_mark=event.start_mark)
         return super().compose_node(parent, index)
+
+    def value(self, node: yaml.Node, keys: Keys, line: int) -> Any:
+        """The data of `node`, whose key stands in `line`."""
+        self._count()
+        if node in self._open:
+            return self._flaw(node, keys, "an alias may not contain itself")
+        self._open.append(node)
+        found = self._built(node, keys, line)
+        self._open.pop()
+        return found
+
+    def _count(self) -> None:
+        self._visited += 1
+        if self._visited > MAX_VALUES:
+            raise yaml.MarkedYAMLError(problem=f"holds more than {MAX_VALUES} values")
+
+    def _built(self, node: yaml.Node, keys: Keys, line: int) -> Any:
+        if isinstance(node, yaml.ScalarNode):
+            self._places[keys] = Place(line, node.value if node.style is None else None)
+            return self._scalar(node, keys)
+        self._places[keys] = Place(line)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, (*keys, i), _line(item)) for i, item in enumerate(node.value)]
+        pairs = self._pairs(node, keys)
+        return {key: self.value(item, (*keys, key), at) for key, (at, item) in pairs.items()}
+
+    def _pairs(self, node: yaml.Node, keys: Keys) -> dict[str, tuple[int, yaml.Node]]:
+        """key -> (line, value) of a mapping; merged ones last, where no own key hides them."""
+        self._count()
+        pairs: dict[str, tuple[int, yaml.Node]] = {}
+        merged: dict[str, tuple[int, yaml.Node]] = {}
+        for key_node, item in node.value:
+            key, line = key_node.value, _line(key_node)
+            if key_node.tag == _TAG + "merge":
+                for source in self._sources(item, keys):
+                    merged = merged | self._pairs(source, keys) | merged
+            elif not isinstance(key_node, yaml.ScalarNode) or _BROKEN.search(key):
+                self._flaw(key_node, keys, "a key must be plain text, not a list, a section or half a character")
+            elif key in pairs:
+                self._flaw(key_node, (*keys, key), f"is given twice, in lines {pairs[key][0]} and {line}")
+            else:
+                pairs[key] = (line, item)
+        return pairs | merged | pairs
+
+    def _sources(self, node: yaml.Node, keys: Keys) -> Iterator[yaml.MappingNode]:
+        for source in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+            if isinstance(source, yaml.MappingNode) and source not in self._open:
+                yield source
+            else:
+                self._flaw(source, keys, "'<<' takes the alias of another section, as in '<<: *name'")
+
+    def _scalar(self, node: yaml.ScalarNode, keys: Keys) -> Any:
+        text, mark = node.value, node.start_mark
+        if _BROKEN.search(text):
+            return self._flaw(node, keys, "holds half of a character (\\ud800 to \\udfff)")
+        if node.style == '"' and _WINDOWS_PATH.match(mark.buffer or "", mark.pointer):
+            return self._flaw(node, keys, r"a backslash in double quotes starts an escape; write 'C:\like\this'")
+        value = self.construct_object(node)
+        # 1e6 is a whole number to people; 1.0 stays a float, and so does what a float cannot hold exactly
+        whole = isinstance(value, float) and "e" in text.lower() and abs(value) < 2**53 and value.is_integer()
+        return int(value) if whole else value
+
+    def _flaw(self, node: yaml.Node, keys: Keys, message: str) -> None:
+        flaw = Flaw(_line(node), keys, message)
+        if flaw not in self._flaws:  # a merged section is walked more than once
+            self._flaws.append(flaw)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -126,128 +206,22 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar(_TAG + "str", text, style='"' if rare_break else None)
 
 
+_Loader.add_constructor(_TAG + "merge", yaml.SafeLoader.construct_yaml_str)  # "<<" where it is no key
 _Dumper.add_representer(str, _represent_text)
 for _kind, (_pattern, _first) in _PLAIN.items():
-    for _rules in (_Composer, _Dumper):
+    for _rules in (_Loader, _Dumper):
         _rules.add_implicit_resolver(_TAG + _kind, re.compile(rf"(?:{_pattern})\Z"), list(_first))
-
-
-class _Builder:
-    """Nodes -> plain data; notes places and flaws in the document."""
-
-    def __init__(self, document: Document) -> None:
-        self._places = document.places
-        self._flaws = document.flaws
-        self._open: list[yaml.Node] = []
-        self._visited = 0
-
-    def value(self, node: yaml.Node, keys: Keys, line: int) -> Any:
-        """The data of `node`, whose key stands in `line`."""
-        self._count()
-        if any(node is outer for outer in self._open):
-            return self._flaw(node, keys, "an alias may not contain itself")
-        self._open.append(node)
-        try:
-            return self._built(node, keys, line)
-        finally:
-            self._open.pop()
-
-    def _count(self) -> None:
-        self._visited += 1
-        if self._visited > MAX_VALUES:
-            raise _TooMuch
-
-    def _built(self, node: yaml.Node, keys: Keys, line: int) -> Any:
-        if isinstance(node, yaml.ScalarNode):
-            self._places[keys] = Place(line, node.value if node.style is None else None)
-            return self._scalar(node, keys)
-        self._places[keys] = Place(line)
-        if isinstance(node, yaml.SequenceNode):
-            return [self.value(item, (*keys, i), _line(item)) for i, item in enumerate(node.value)]
-        pairs = self._pairs(node, keys)
-        return {key: self.value(item, (*keys, key), at) for key, (at, item) in pairs.items()}
-
-    def _pairs(self, node: yaml.Node, keys: Keys) -> dict[str, tuple[int, yaml.Node]]:
-        """key -> (line, value) of a mapping; merged ones last, where no own key hides them."""
-        self._count()
-        pairs: dict[str, tuple[int, yaml.Node]] = {}
-        merged: list[dict[str, tuple[int, yaml.Node]]] = []
-        for key_node, item in node.value:
-            key, line = key_node.value, _line(key_node)
-            if key_node.tag == _TAG + "merge":
-                merged += [self._pairs(source, keys) for source in self._sources(item, keys)]
-            elif not isinstance(key_node, yaml.ScalarNode) or _BROKEN.search(key):
-                self._flaw(key_node, keys, "a key must be plain text, not a list, a section or half a character")
-            elif key in pairs:
-                self._flaw(key_node, (*keys, key), f"is given twice, in lines {pairs[key][0]} and {line}")
-            else:
-                pairs[key] = (line, item)
-        for source in merged:
-            pairs = pairs | {key: pair for key, pair in source.items() if key not in pairs}
-        return pairs
-
-    def _sources(self, node: yaml.Node, keys: Keys) -> Iterator[yaml.MappingNode]:
-        for source in node.value if isinstance(node, yaml.SequenceNode) else [node]:
-            if isinstance(source, yaml.MappingNode) and not any(source is outer for outer in self._open):
-                yield source
-            else:
-                self._flaw(source, keys, "'<<' takes the alias of another section, as in '<<: *name'")
-
-    def _scalar(self, node: yaml.ScalarNode, keys: Keys) -> Any:
-        kind, text = node.tag.removeprefix(_TAG), node.value
-        if kind == "int":
-            return int(text.replace("_", ""))
-        if kind == "float":
-            return _float(text.replace("_", ""))
-        if kind in ("bool", "null"):
-            return text.lower() == "true" if kind == "bool" else None
-        return self._text(node, keys)
-
-    def _text(self, node: yaml.ScalarNode, keys: Keys) -> Any:
-        text: str = node.value
-        if _BROKEN.search(text):
-            return self._flaw(node, keys, "holds half of a character (\\ud800 to \\udfff)")
-        if node.style == '"' and _WINDOWS_PATH.match(_source(node)):
-            return self._flaw(node, keys, r"a backslash in double quotes starts an escape; write 'C:\like\this'")
-        return text
-
-    def _flaw(self, node: yaml.Node, keys: Keys, message: str) -> None:
-        flaw = Flaw(_line(node), keys, message)
-        if flaw not in self._flaws:  # a merged section is walked more than once
-            self._flaws.append(flaw)
-
-
-_WINDOWS_PATH = re.compile(r'"[A-Za-z]:\\[0abtnvfre]')
-"""A drive and a letter that is an escape: "C:\\temp" has a tab in it. Whoever wants one writes \\x09."""
-
-
-def _source(node: yaml.Node) -> str:
-    """How the scalar begins in the text."""
-    mark = node.start_mark
-    return str(mark.buffer or "")[mark.pointer : mark.pointer + 8]
 
 
 def _line(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
 
 
-def _float(text: str) -> float | int:
-    """``1e6`` is a whole number to people; ``1.0`` stays a float, and so does what a float cannot hold exactly."""
-    if text.lstrip("+-").lower() in (".inf", ".nan"):
-        return float(text.replace(".", ""))
-    value = float(text)
-    exact = abs(value) < 2**53 and value.is_integer()
-    return int(value) if "e" in text.lower() and exact else value
-
-
 def _syntax_flaw(error: yaml.MarkedYAMLError) -> Flaw:
     mark = error.problem_mark or error.context_mark
     said = str(error.problem)
-    where = f"column {mark.column + 1}: " if mark else ""
-    for found, meaning in _SYNTAX.items():
-        if found in said:
-            said = meaning
-    return Flaw(mark.line + 1 if mark else 1, (), where + said)
+    said = next((ours for theirs, ours in _SYNTAX.items() if theirs in said), said)
+    return Flaw(mark.line + 1, (), f"column {mark.column + 1}: {said}") if mark else Flaw(1, (), said)
 
 
 _SYNTAX = {
@@ -258,3 +232,112 @@ _SYNTAX = {
     "undefined alias": "this alias ('*name') has no anchor ('&name') before it",
 }
 """PyYAML's words for frequent mistakes -> ours."""
+
+
+# -- drafts ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Override:
+    """A parsed ``--set PATH=VALUE``. What is wrong with it is in the flaws of its value."""
+
+    keys: Keys
+    value: Document
+    label: str
+
+
+def parse_override(text: str) -> Override:
+    """One ``a.b=c``; the value is YAML under the same rules as in a recipe."""
+    path, equals, value = text.partition("=")
+    keys = tuple(path.strip().split("."))
+    if not equals or not all(keys):
+        document = Document(flaws=[Flaw(1, (), "write PATH=VALUE, as in --set training.gamma=0.95")])
+    elif not value.strip():
+        said = f"has no value; write {path}=null, or {path}='' for no text"
+        document = Document(flaws=[Flaw(1, (), said)])
+    else:
+        document = parse(value)
+    return Override(keys, document, f"--set {text}")
+
+
+class Draft:
+    """A recipe under examination; `problems` gathers everything that is wrong."""
+
+    def __init__(self, name: str, document: Document) -> None:
+        self.name = name
+        self.data: Any = document.data
+        self.problems: list[Flaw] = []
+        self._places = dict(document.places)
+        for flaw in document.flaws:
+            self._add(Place(flaw.line), flaw.keys, flaw.message)
+
+    def note(self, keys: Keys, what: str, *, at: Keys | None = None) -> None:
+        """Something is wrong with the value at `keys`, which was written there, or because of what stands `at`."""
+        written = keys if at is None else at
+        around = (written[:end] for end in range(len(written), -1, -1))
+        self._add(next((self._places[part] for part in around if part in self._places), Place(1)), keys, what)
+
+    def typed(self, keys: Keys) -> str | None:
+        """The plain scalar at `keys` as it was typed: ``1.10`` for the number 1.1."""
+        return self._places[keys].typed if keys in self._places else None
+
+    def put(self, override: Override) -> None:
+        """Set a value, making the sections on the way to it."""
+        keys, value = override.keys, override.value
+        place = Place(max((known.line for known in self._places.values()), default=0) + 1, label=override.label)
+        for flaw in value.flaws:
+            self._add(place, keys + flaw.keys if flaw.keys else (), flaw.message)
+        if value.flaws:
+            return
+        inner = self.data
+        for depth, key in enumerate(keys[:-1], start=1):
+            if isinstance(inner.get(key), list):
+                self._add(place, keys, f"{dotted(keys[:depth])!r} is a list; set the whole list")
+                return
+            if not isinstance(inner.get(key), dict):
+                inner[key] = {}
+                self._places[keys[:depth]] = place
+            inner = inner[key]
+        inner[keys[-1]] = value.data
+        self._places = {known: at for known, at in self._places.items() if known[: len(keys)] != keys}
+        for inside, at in value.places.items():
+            self._places[keys + inside] = replace(place, typed=at.typed)
+
+    def document_at(self, keys: Keys) -> Document:
+        """The value at `keys` as a document of its own."""
+        count = len(keys)
+        places = {known[count:]: place for known, place in self._places.items() if known[:count] == keys}
+        return Document(copy.deepcopy(value_at(self.data, keys)), places)
+
+    def fail_if_wrong(self) -> None:
+        """Raise all problems as one `RecipeError`, sorted by line."""
+        if self.problems:
+            found = sorted(
+                set(self.problems), key=lambda flaw: (flaw.line, flaw.label, dotted(flaw.keys), flaw.message)
+            )
+            raise RecipeError([str(flaw) for flaw in found])
+
+    def _add(self, place: Place, keys: Keys, what: str) -> None:
+        label = place.label or f"{self.name}:{place.line}"
+        self.problems.append(Flaw(place.line, keys, what, label))
+
+
+def dotted(keys: Keys) -> str:
+    """``evaluation.splits[1]``."""
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).lstrip(".")
+
+
+def holds(data: Any, key: str | int) -> bool:
+    """Whether `data` is a section or a list that has something at `key`."""
+    if isinstance(data, list):
+        return isinstance(key, int) and key < len(data)
+    return isinstance(data, dict) and key in data
+
+
+def value_at(data: Any, keys: Keys) -> Any:
+    """What nested `data` holds at `keys`; None if there is nothing."""
+    for key in keys:
+        if not holds(data, key):
+            return None
+        data = data[key]
+    return data

@@ -15,11 +15,11 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from cbrcore.config import Resolve
 from cbrcore.errors import CbrError, PluginError, closest
 from cbrcore.interfaces import Keys
+from cbrcore.recipe.text import holds
 
 Model = TypeVar("Model", bound=BaseModel)
+Schema = Mapping[str, Any]
 
-REQUIRED = "required"
-COMPUTED = "computed"
 REFUSED = "refused"
 """The kind of a fault that is in our words already."""
 
@@ -31,17 +31,6 @@ class Fault:
     keys: Keys
     kind: str
     message: str
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One setting of a component, in words; `default` is JSON, or `REQUIRED`, or `COMPUTED`."""
-
-    path: str
-    type: str
-    default: str
-    bounds: str
-    description: str
 
 
 # -- what is wrong with settings ---------------------------------------------------------------------------------
@@ -65,10 +54,12 @@ def check(
     try:
         return validated(model, data, resolve), []
     except ValidationError as error:
-        paths = known() if known else {setting.path: setting.bounds for setting in describe(model)}
+        own = settings_of(json_schema(model)) if known is None else ()
+        paths = known() if known else {path: bounds(field) for path, field, _ in own}
         # if nothing written is wrong, then the author's own default is
         found = _written(error, data) or [(detail["loc"], detail) for detail in error.errors()]
-        return None, [_fault((*at, *keys), detail, paths) for keys, detail in found]
+        faults = [((*at, *keys), detail) for keys, detail in found]
+        return None, [Fault(keys, detail["type"], _said(keys, detail, paths)) for keys, detail in faults]
 
 
 def validated(model: type[Model], data: Any, resolve: Resolve | None = None) -> Model:
@@ -112,17 +103,12 @@ def _place(detail: ErrorDetails, data: Any) -> Keys | None:
     keys: Keys = ()
     inside = True
     for key in detail["loc"]:
-        inside = isinstance(data, list) and isinstance(key, int) and key < len(data)
-        inside = inside or (isinstance(data, dict) and key in data)
+        inside = holds(data, key)
         if inside:
             data, keys = data[key], (*keys, key)
     if inside or not isinstance(data, dict):
         return keys
     return (*keys, detail["loc"][-1]) if detail["type"] in ("missing", REFUSED) else None
-
-
-def _fault(keys: Keys, detail: ErrorDetails, known: Mapping[str, str]) -> Fault:
-    return Fault(keys, detail["type"], _said(keys, detail, known))
 
 
 def _said(keys: Keys, detail: ErrorDetails, known: Mapping[str, str]) -> str:
@@ -133,25 +119,22 @@ def _said(keys: Keys, detail: ErrorDetails, known: Mapping[str, str]) -> str:
         return _PLAIN[kind]
     if kind == "extra_forbidden":
         return unknown(keys, list(known))
-    if kind in _BOUND_ERRORS:
-        bounds = known.get(".".join(map(str, keys))) or _BOUND_ERRORS[kind].format(**context)
-        return f"must be {bounds}, got {_show(given)}"
     if kind in _WANTED:
-        return f"must be {_WANTED[kind].format(**context)}, got {_show(given)}{_hint(kind, given)}"
+        limits = known.get(".".join(map(str, keys))) if kind.startswith(("greater", "less")) else None
+        return f"must be {limits or _WANTED[kind].format(**context)}, got {_show(given)}{_hint(kind, given)}"
     if kind in ("literal_error", "enum"):
-        return _not_one_of(str(context["expected"]), given)
+        best = closest(str(given), re.findall(r"'([^']*)'", str(context["expected"])))
+        return f"must be {context['expected']}, got {_show(given)}" + (f". Did you mean {best!r}?" if best else "")
     said = re.sub(r"^(Value error|Assertion failed), ", "", detail["msg"])
     return said if isinstance(given, dict) else f"{said} (got {_show(given)})"
 
 
 _PLAIN = {"missing": "is required", "json_invalid": "is nested too deeply"}
-_BOUND_ERRORS = {
+_WANTED = {
     "greater_than": "more than {gt}",
     "greater_than_equal": "at least {ge}",
     "less_than": "less than {lt}",
     "less_than_equal": "at most {le}",
-}
-_WANTED = {
     **dict.fromkeys(("int_type", "int_from_float"), "a whole number"),
     "float_type": "a number",
     "finite_number": "a finite number",
@@ -193,31 +176,14 @@ def _hint(kind: str, given: Any) -> str:
     return ""
 
 
-def _not_one_of(expected: str, given: Any) -> str:
-    best = closest(str(given), re.findall(r"'([^']*)'", expected))
-    return f"must be {expected}, got {_show(given)}" + (f". Did you mean {best!r}?" if best else "")
-
-
-# -- what settings there are -------------------------------------------------------------------------------------
-
-Schema = Mapping[str, Any]
-
-
-def describe(model: type[BaseModel]) -> list[Setting]:
-    """Every setting of `model`; nested ones by dotted path.
-
-    Raises:
-        PluginError: a field's type has no JSON form, so that no recipe could hold it.
-    """
-    schema = json_schema(model)
-    return list(_settings(schema, schema.get("$defs", {}), ""))
+# -- which settings there are ------------------------------------------------------------------------------------
 
 
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
     """pydantic's JSON Schema of some settings; one that is a part of its own says "part": its kind.
 
     Raises:
-        PluginError: as of `describe`.
+        PluginError: a field's type has no JSON form, so that no recipe could hold it.
     """
     try:
         return model.model_json_schema()
@@ -225,50 +191,25 @@ def json_schema(model: type[BaseModel]) -> dict[str, Any]:
         raise PluginError(f"settings {model.__name__} have a type that no recipe can hold: {error}") from error
 
 
-def _settings(schema: Schema, definitions: Schema, prefix: str) -> Iterator[Setting]:
-    required = schema.get("required", ())
+def settings_of(schema: Schema, prefix: str = "") -> Iterator[tuple[str, Schema, bool]]:
+    """The settings in the `json_schema` of a model: dotted path, schema of its own, and whether it is required."""
+    definitions = schema.get("$defs", {})
     for name, field in schema.get("properties", {}).items():
-        nested = _nested(field, definitions)
-        if nested is None or "anyOf" in field:
-            unset = REQUIRED if name in required else COMPUTED
-            default = json.dumps(field["default"]) if "default" in field else unset
-            said = field.get("description", "")
-            yield Setting(
-                prefix + name, _type(field, definitions), default, _bounds(field), " ".join(said.split())
-            )
-        if nested is not None:
-            yield from _settings(nested, definitions, f"{prefix}{name}.")
+        branches = (field, *field.get("anyOf", ()))
+        meant = [definitions.get(branch.get("$ref", "").rpartition("/")[2], {}) for branch in branches]
+        section = next((one for one in meant if "properties" in one), None)
+        if section is None or "anyOf" in field:
+            yield prefix + name, field, name in schema.get("required", ())
+        if section is not None:
+            yield from settings_of({**section, "$defs": definitions}, f"{prefix}{name}.")
 
 
-def _nested(field: Schema, definitions: Schema) -> Schema | None:
-    """The schema of the section that `field` is, or None."""
-    for branch in (field, *field.get("anyOf", ())):
-        target: Schema = definitions.get(branch.get("$ref", "").rpartition("/")[2], {})
-        if "properties" in target:
-            return target
-    return None
-
-
-_TYPES = {"integer": "whole number", "number": "number", "boolean": "true or false", "null": "null"}
-
-
-def _type(field: Schema, definitions: Schema) -> str:
-    if "$ref" in field:
-        return _type(definitions[field["$ref"].rpartition("/")[2]], definitions)
-    if "enum" in field or "const" in field:
-        return " | ".join(str(choice) for choice in field.get("enum", [field.get("const")]))
-    if "part" in field:
-        return f"part ({field['part']})"
-    if "anyOf" in field:
-        return " or ".join(_type(branch, definitions) for branch in field["anyOf"])
-    kind = field.get("type")
-    if kind == "array":
-        return f"list of {_type(field['items'], definitions)}" if isinstance(field.get("items"), dict) else "list"
-    if kind == "object":
-        return "section"
-    if kind == "string":
-        return "path" if field.get("format") == "path" else "text"
-    return _TYPES.get(str(kind), "anything")
+def bounds(field: Schema) -> str:
+    """The limits of a setting: "more than 0 and at most 1"."""
+    branches = (field, *field.get("anyOf", ()))
+    return " and ".join(
+        words.format(branch[limit]) for branch in branches for limit, words in _LIMITS.items() if limit in branch
+    )
 
 
 _LIMITS = {
@@ -283,14 +224,6 @@ _LIMITS = {
     "maxItems": "at most {} entries",
     "pattern": "of the form {}",
 }
-
-
-def _bounds(field: Schema) -> str:
-    """The limits in words: "more than 0 and at most 1"."""
-    branches = (field, *field.get("anyOf", ()))
-    return " and ".join(
-        words.format(branch[limit]) for branch in branches for limit, words in _LIMITS.items() if limit in branch
-    )
 
 
 # -- what was probably meant -------------------------------------------------------------------------------------

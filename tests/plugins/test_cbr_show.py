@@ -6,21 +6,24 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
 import yaml
+from pydantic import Field
 
-from cbrcore.commands import shown
+from cbr_show.describing import COMPUTED, REQUIRED, Setting, describe, shown
+from cbr_show.schema import schema_of
+from cbrcore.config import ComponentConfig, Settings
 from cbrcore.errors import CbrError, RecipeError
 from cbrcore.plugins import PluginReport, load_plugins
-from cbrcore.recipe import dump_recipe, load_recipe, read_recipe_text, schema
+from cbrcore.recipe import dump_recipe, load_recipe, read_recipe_text
 from cbrcore.recipe.model import SECTIONS
 from cbrcore.recipe.text import parse
 
 jsonschema = pytest.importorskip("jsonschema")
 
-FOLDER = Path(__file__).parents[1] / "recipes"
+FOLDER = Path(__file__).parents[2] / "recipes"
 RECIPES = sorted(path for path in FOLDER.rglob("*.yaml") if path.name != "paper.yaml")
 PLAIN = """
 schema: 1
@@ -40,7 +43,7 @@ def report() -> PluginReport:
 
 @pytest.fixture(scope="module")
 def validator(report: PluginReport) -> Any:
-    made = schema(report.registry)
+    made = schema_of(report.registry)
     jsonschema.Draft202012Validator.check_schema(made)
     return jsonschema.Draft202012Validator(json.loads(json.dumps(made)))
 
@@ -123,7 +126,7 @@ def test_the_command_writes_it(here, tmp_path: Path, report: PluginReport):
     path = tmp_path / "recipe.schema.json"
     assert here("schema", "--out", path).returncode == 0
     assert json.loads(path.read_text()) == json.loads(here("schema").stdout)
-    assert json.loads(path.read_text()) == json.loads(json.dumps(schema(report.registry)))
+    assert json.loads(path.read_text()) == json.loads(json.dumps(schema_of(report.registry)))
 
 
 # What `cbr show` tells
@@ -181,6 +184,59 @@ def test_a_component_tells_what_it_brings(report: PluginReport):
 def test_a_name_that_is_nothing_is_told(report: PluginReport):
     with pytest.raises(CbrError, match="unknown component 'trainin'"):
         shown("trainin", report)
+
+
+# Settings in words
+
+
+class Inner(Settings):
+    depth: int = 2
+    """How deep."""
+
+
+class Everything(ComponentConfig):
+    needed: int
+    """No default."""
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Between.
+
+    Two paragraphs."""
+    limit: Annotated[int, Field(ge=1)] | None = None
+    kind: Literal["a", "b"] = "a"
+    names: Annotated[tuple[str, ...], Field(min_length=1, max_length=3)] = ("x",)
+    word: Annotated[str, Field(min_length=2, max_length=5)] = "word"
+    even: Annotated[int, Field(multiple_of=2)] = 2
+    folder: Path = Path("games")
+    fresh: list[int] = Field(default_factory=list)
+    table: dict[str, int] = Field(default={})
+    flag: bool = False
+    either: int | str = 1
+    inner: Inner = Inner()
+    maybe: Inner | None = None
+
+
+def test_every_setting_is_described():
+    found = {setting.path: setting for setting in describe(Everything)}
+    assert found["needed"] == Setting("needed", "whole number", REQUIRED, "", "No default.")
+    assert found["share"] == Setting(
+        "share", "number", "0.5", "more than 0 and less than 1", "Between. Two paragraphs."
+    )
+    assert found["limit"] == Setting("limit", "whole number or null", "null", "at least 1", "")
+    assert (found["kind"].type, found["kind"].default) == ("a | b", '"a"')
+    assert (found["names"].type, found["names"].bounds) == (
+        "list of text",
+        "at least 1 entries and at most 3 entries",
+    )
+    assert found["word"].bounds == "at least 2 characters and at most 5 characters"
+    assert found["even"].bounds == "a multiple of 2"
+    assert (found["folder"].type, found["folder"].default) == ("path", '"games"')
+    assert (found["fresh"].type, found["fresh"].default) == ("list of whole number", COMPUTED)
+    assert found["table"].type == "section"
+    assert (found["flag"].type, found["either"].type) == ("true or false", "whole number or text")
+    assert found["inner.depth"] == Setting("inner.depth", "whole number", "2", "", "How deep.")
+    assert found["maybe"].type == "section or null"
+    assert "maybe.depth" in found
+    assert "inner" not in found
 
 
 JOINT, TABLE = FOLDER / "bike_joint_twc.yaml", FOLDER / "tables" / "twc.yaml"

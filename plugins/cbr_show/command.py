@@ -1,0 +1,43 @@
+"""``cbr show`` and ``cbr schema``: what a recipe may say, for people and for editors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cbr_show.describing import shown
+from cbr_show.schema import schema_of
+from cbrcore.console import AsJson, PluginFiles, plugins_of, print_json, say
+
+
+def show(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A component, as in a recipe's 'use', or a section of a recipe.")
+    ],
+    *,
+    as_json: AsJson = False,
+    plugin: PluginFiles = None,
+) -> None:
+    """Show the settings of a component or of a recipe's section: type, default, bounds and meaning."""
+    texts, data = shown(name, plugins_of(plugin or ()))
+    if as_json:
+        print_json(data)
+    else:
+        typer.echo("\n\n".join(texts))
+
+
+def schema(
+    *,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it to this file.")] = None,
+    plugin: PluginFiles = None,
+) -> None:
+    """Write the JSON Schema of a recipe, for editors that complete and check."""
+    found = schema_of(plugins_of(plugin or ()).registry)
+    if out is None:
+        print_json(found)
+    else:
+        out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        say(f"written to {out}")

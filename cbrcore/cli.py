@@ -7,6 +7,7 @@ the run failed, 2 the user's input is wrong, 130 interrupted.
 from __future__ import annotations
 
 import functools
+import importlib
 import io
 import os
 import sys
@@ -245,6 +246,4 @@ def cbr(
 
 
 if __name__ == "__main__":
-    from cbrcore.cli import main as _main  # the module of this name, not the one that runs
-
-    _main()
+    importlib.import_module("cbrcore.cli").main()  # the module of this name, not the one that runs

@@ -17,8 +17,9 @@ import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -29,8 +30,10 @@ from torch import Tensor
 
 from cbrcore.config import NoSettings, TrainingConfig
 from cbrcore.cycle.casefiles import read_cases
+from cbrcore.cycle.evaluation import FrozenActor
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.cycle.retriever import Retriever
+from cbrcore.cycle.runner import Seat, play_together
 from cbrcore.errors import CbrError, Interrupted
 from cbrcore.interfaces import (
     AgentInput,
@@ -70,7 +73,6 @@ from cbrcore.types import (
     Provenance,
     StateGraph,
     StepResult,
-    Transition,
 )
 
 DIM = 24
@@ -517,17 +519,9 @@ class LearnerSuite(Suite):
 
     def play(self, learner: Learner, player: CaseBasedReasoner, streams: Streams) -> None:
         """Six plays of `SampleGame`."""
-        for _ in range(6):
-            player.begin_episode()
-            game, ending = SampleGame(), None
-            seen = game.reset("cup", 1)
-            while ending is None:
-                decision, trace = player.decide(seen, streams.numpy("play"))
-                result = game.step(decision.action)
-                player.observe(decision, trace, result)
-                learner.took_step(0, Transition(seen, decision, result, trace))
-                learner.round_of_steps_done()
-                seen, ending = result.observation, result.ending
+        seat = Seat(SampleGame(), FrozenActor(player, streams.numpy("play"), greedy=False))
+        for seed in range(6):
+            play_together([seat], [("cup", seed)], observer=learner)
 
     def test_weights_stay_finite_and_losses_have_names(self, build: Build) -> None:
         learner, player, streams = self.make(build), self.player(build), Streams(0)
@@ -664,35 +658,25 @@ class CheckSuite(ABC):
             assert (finding.status == "ok") == (finding.mend == ""), finding
 
 
-@dataclass
-class SampleRun:
-    """A finished run for tests (`cbrcore.interfaces.ReportedRun`)."""
-
-    path: Path
-    recipe: Mapping[str, Any]
-    results: Mapping[str, Any]
-    metrics: Sequence[Mapping[str, Any]]
-    seed: int
-    agent: str = "Text + CBR"
-    place: str = "sample games"
-
-
-def sample_runs() -> tuple[SampleRun, ...]:
+def sample_runs() -> tuple[ReportedRun, ...]:
     """Two finished runs of one recipe, of the seeds 0 and 1."""
     split = {"mode": "sampled", "steps": {"mean": 7.0, "std": 0.5}, "norm_score": {"mean": 0.9, "std": 0.1}}
     names = ("episode", "env_steps", "steps", "score", "norm_score", "memory_size")
     rows = [(number, 10 * number, 10 - number, number / 8, number / 8, number) for number in range(1, 9)]
     metrics = [{"game": "cup", "ending": "won", **dict(zip(names, row, strict=True))} for row in rows]
-    return tuple(
-        SampleRun(
+    runs = [
+        SimpleNamespace(
             path=Path(f"runs/sample-{seed}"),
             recipe={"schema": 1, "name": "sample", "seed": seed, "run": {"episodes": 8}},
             results={"schema": 1, "evaluation": {"in": split, "out": split}, "protocol": {"seed": seed}},
             metrics=metrics,
             seed=seed,
+            agent="Text + CBR",
+            place="sample games",
         )
         for seed in (0, 1)
-    )
+    ]
+    return cast("tuple[ReportedRun, ...]", tuple(runs))
 
 
 class ReportSectionSuite(ABC):

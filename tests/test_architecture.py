@@ -62,7 +62,7 @@ WITHIN = {
 """Of a room: module -> modules of the same room that it may import. The runner knows no algorithm."""
 
 TYPE_CHECKING_ONLY = {
-    "__init__": {"config", "hookspecs", "interfaces", "registry", "runs"},
+    "__init__": {"config", "cycle", "hookspecs", "interfaces", "plugins", "recipe", "registry", "runs"},
     "hookspecs": {"registry"},
     "interfaces": {"config", "cycle"},
     "console": {"config", "plugins"},

@@ -21,12 +21,13 @@ from pathlib import Path
 from string import Template
 
 from cbrcore import API_VERSION, CbrError, __version__, suggest
-from cbrcore.plugins import GROUP
 from cbrcore.registry import HOOK_OF_KIND, KINDS
 
 TEMPLATES = Path(__file__).parent / "templates"
 SHARED = "shared"
 SUFFIX = ".template"
+GROUP = "cbrcore.plugins"
+"""Of the entry points of plugins."""
 LONGEST_NAME = 40
 FOLDERS_OF_A_PROJECT = ("build", "dist", "tests")
 

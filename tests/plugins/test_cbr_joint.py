@@ -29,7 +29,7 @@ from cbr_tpc.config import TpcConfig
 from cbrcore import Action, CbrError, NoSettings
 from cbrcore.config import Part
 from cbrcore.cycle.reasoner import CaseBasedReasoner
-from cbrcore.interfaces import AgentInput, Build
+from cbrcore.interfaces import AgentInput, Build, RevisingAgent
 from cbrcore.registry import Registrar
 from cbrcore.testing import AgentSuite, LearnerSuite, WordHashEncoder, sample_player
 from cbrcore.types import Candidate, Case, Match, Provenance
@@ -233,7 +233,7 @@ def test_texts_are_read_once_until_an_episode_starts(build: Build, monkeypatch: 
 
 def test_it_is_the_other_agent_in_everything_else(build: Build):
     agent = joint(build, "bike")
-    assert agent.joint
+    assert isinstance(agent, RevisingAgent)
     assert agent.handicaps == agent.agent.handicaps != {}
     assert agent.initial_state().hidden.shape == (16,)
     assert {name.split(".")[0] for name in agent.state_dict()} == {"agent", "selector"}

@@ -137,14 +137,16 @@ def _find(name: str, files: Sequence[str]) -> tuple[Component, str]:
             hint="uninstall one of them, or name the plugins to load: export CBR_LOAD_PLUGINS=...",
         )
     known = [*CORE, *(component.name for component in report.registry.of_kind("command"))]
-    lost = report.problems() + [str(info) for info in report.plugins if info.status == "skipped" and info.name]
-    raise CbrError(
-        f"no such command: {name!r}. {suggest(name, known)}", hint=_lost(lost) or "see them all: cbr --help"
-    )
+    raise CbrError(f"no such command: {name!r}. {suggest(name, known)}", hint=_why_missing(report))
 
 
-def _lost(problems: Sequence[str]) -> str:
-    return "\n  ".join(["these plugins are not loaded:", *problems]) if problems else ""
+def _why_missing(report: PluginReport) -> str:
+    """Which plugins may have offered what was asked for, but are not loaded."""
+    reasons = report.problems()
+    left_out = [info.name for info in report.plugins if "CBR_LOAD_PLUGINS" in info.cause]
+    if left_out:
+        reasons.append(f"these plugins are not loaded: {', '.join(left_out)}; unset CBR_LOAD_PLUGINS to have them")
+    return "\n  ".join(reasons) or "see them all: cbr --help"
 
 
 def _command(component: Component, origin: str) -> Any:

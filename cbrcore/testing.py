@@ -15,6 +15,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -643,21 +644,6 @@ class CommandSuite:
         assert not done.stderr.strip(), done.stderr
 
 
-class CheckSuite(ABC):
-    """A check of ``cbr doctor``: what is not well says how to mend it."""
-
-    @abstractmethod
-    def findings(self, *, quick: bool) -> Iterable[Finding]:
-        """What the factory gives."""
-
-    @pytest.mark.parametrize("quick", [True, False])
-    def test_what_is_not_well_says_how_to_mend_it(self, quick: bool) -> None:  # noqa: FBT001 (pytest's)
-        for finding in self.findings(quick=quick):
-            assert all((finding.section, finding.name, finding.found)), finding
-            assert finding.status in get_args(Health)
-            assert (finding.status == "ok") == (finding.mend == ""), finding
-
-
 def sample_runs() -> tuple[ReportedRun, ...]:
     """Two finished runs of one recipe, of the seeds 0 and 1."""
     split = {"mode": "sampled", "steps": {"mean": 7.0, "std": 0.5}, "norm_score": {"mean": 0.9, "std": 0.1}}
@@ -906,3 +892,34 @@ class RecorderSuite(Suite):
         self.begun(build, folder).close()
         self.begun(build, folder, after=1).close()
         assert (folder / "metrics.jsonl").read_text() == "{}\n"
+
+
+class CheckSuite(ABC):
+    """A check of ``cbr doctor``: tells in single lines what it finds, and how to mend what is not well."""
+
+    quick_seconds = 20.0
+    """It looks no longer than this if it shall be quick."""
+
+    @abstractmethod
+    def check(self) -> Callable[..., Iterable[Finding]]:
+        """The function that the hook names."""
+
+    @pytest.mark.parametrize("quick", [True, False])
+    def test_it_gives_findings_of_a_known_status(self, quick: bool) -> None:  # noqa: FBT001
+        for found in self.check()(quick=quick):
+            assert isinstance(found, Finding)
+            assert found.status in get_args(Health)
+
+    def test_its_texts_are_single_lines_that_can_be_printed(self) -> None:
+        for found in self.check()(quick=True):
+            assert all((found.section, found.name, found.found)), found
+            assert all(isinstance(text, str) and text.isprintable() for text in vars(found).values()), found
+
+    def test_what_is_not_well_says_how_to_mend_it_and_nothing_else_does(self) -> None:
+        for found in self.check()(quick=True):
+            assert (found.status == "ok") == (found.mend == ""), found
+
+    def test_quick_is_quick(self) -> None:
+        start = time.monotonic()
+        list(self.check()(quick=True))
+        assert time.monotonic() - start < self.quick_seconds

@@ -68,5 +68,6 @@ def test_a_command_keeps_the_contract_of_its_kind(component):
 def test_a_check_keeps_the_contract_of_its_kind(component):
     """But for what takes long."""
     check = component.load_factory()
-    suite = type("Shipped", (testing.CheckSuite,), {"findings": lambda self, *, quick: check(quick=quick)})()
-    suite.test_what_is_not_well_says_how_to_mend_it(quick=True)
+    suite = type("Shipped", (testing.CheckSuite,), {"check": lambda self: check})()
+    suite.test_its_texts_are_single_lines_that_can_be_printed()
+    suite.test_what_is_not_well_says_how_to_mend_it_and_nothing_else_does()

@@ -9,26 +9,27 @@ import os
 import platform
 import shutil
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from packaging.requirements import Requirement
 
-from cbr_doctor.selftest import tiny_run
+from cbr_doctor.selftest import self_test
 from cbrcore import CbrError, Component, Finding, cache_dir
 from cbrcore.console import plugins_of
+from cbrcore.interfaces import Health
 from cbrcore.recipe import DISTRIBUTION
 
 if TYPE_CHECKING:
     from cbrcore.plugins import PluginInfo, PluginReport
 
 REINSTALL = f"pip install --force-reinstall {DISTRIBUTION}"
-FOR_USERS = ("spacy", "tensorboard", "report")
-"""Extras whose absence is told; those for developers are not."""
+FOR_DEVELOPERS = ("test", "dev")
+"""Extras whose absence is no news to a user."""
 CACHE = "export CBR_CACHE=/a/folder/of/yours"
 MIB = 1 << 20
 FIRST = ("python", "packages", "plugins")
@@ -64,54 +65,78 @@ class Examination:
         return lines
 
 
-def examine(*, quick: bool = False) -> Examination:
-    """Look at everything; without `quick` also test it, which takes two minutes at most."""
+def one_line(text: str) -> str:
+    """For a terminal, whatever an author's text holds."""
+    parts = (part.strip() for part in text.splitlines())
+    line = " / ".join(part for part in parts if part)
+    return "".join(letter if letter.isprintable() else "?" for letter in line)
+
+
+def examine(*, quick: bool = False, files: Sequence[Path] = ()) -> Examination:
+    """Look at everything; without `quick` also test it, which takes two minutes at most.
+
+    Args:
+        files: plugins that are loose files.
+    """
     found = [*_python(), *_packages()]
     try:
-        report = plugins_of(quiet=True)
+        report = plugins_of(files, quiet=True)
     except CbrError as error:
-        found.append(Finding("plugins", "loading", "broken", error.message, error.hint or REINSTALL))
+        found.append(Finding("plugins", "loading", "broken", one_line(error.message), error.hint or REINSTALL))
     else:
-        found += _plugins(report)
-        for component in report.registry.of_kind("check"):
-            found += asked(component, report.origin(component), quick=quick)
-    for section, name, mend, look in (("cache", "folder", CACHE, _cache), ("device", "torch", REINSTALL, _device)):
-        found += guarded(look, Finding(section, name, "broken", "", mend))
+        found += _of_plugins(report, quick=quick)
+    found += guarded(_cache, Finding("cache", "folder", "broken", "", CACHE))
+    found += guarded(_device, Finding("device", "torch", "broken", "", REINSTALL))
+    order = [*FIRST, *(each.section for each in found if each.section not in FIRST + LAST), *LAST]
+    return Examination(tuple(sorted(found, key=lambda each: order.index(each.section))))
+
+
+def _of_plugins(report: PluginReport, *, quick: bool) -> list[Finding]:
+    """What became of them, what their checks find, and whether they work together."""
+    found = list(_plugins(report))
+    for info in report.plugins:
+        for component in info.components:
+            if component.kind == "check":
+                found += asked(component, info, quick=quick)
     if not quick:
-        found += guarded(_self_test, Finding("self-test", "tiny run", "broken", "", REINSTALL))
-    order = [*FIRST, *(f.section for f in found if f.section not in FIRST + LAST), *LAST]
-    return Examination(tuple(sorted(found, key=lambda finding: order.index(finding.section))))
+        found += guarded(lambda: self_test(report), Finding("self-test", "tiny run", "broken", "", REINSTALL))
+    return found
 
 
-def asked(component: Component, origin: str, *, quick: bool) -> list[Finding]:
+def asked(component: Component, info: PluginInfo, *, quick: bool) -> list[Finding]:
     """What a plugin's check finds; whatever it does wrong is a finding that names whose it is."""
 
     def look() -> Iterator[Finding]:
         for found in component.load_factory()(quick=quick):
             if not isinstance(found, Finding):
                 raise TypeError(f"it gave a {type(found).__name__}, not a Finding")
-            yield found
+            if found.status not in get_args(Health):
+                raise ValueError(f"the status of {found.name!r} is {found.status!r}, none of {get_args(Health)}")
+            yield Finding(
+                one_line(found.section),
+                one_line(found.name),
+                found.status,
+                one_line(found.found),
+                one_line(found.mend),
+            )
 
-    wrong = Finding(
-        "plugins", component.qualified, "problem", f"its check failed ({origin}): ", f"mend the {origin}"
-    )
-    return guarded(look, wrong)
+    status, mend = _blame(info)
+    said = f"its check failed ({info.distribution} {info.version}): "
+    return guarded(look, Finding("plugins", component.qualified, status, said, mend))
 
 
 def guarded(look: Callable[[], Iterable[Finding]], wrong: Finding) -> list[Finding]:
     """What `look` finds, and `wrong` with what was raised: one broken thing must not hide the others."""
     found: list[Finding] = []
     try:
-        found.extend(look())
-    except CbrError as error:
-        found.append(_with(wrong, error.message, error.hint))
+        with redirect_stdout(sys.stderr):  # stdout is for the findings, whatever a check prints
+            found.extend(look())
     except (Exception, SystemExit) as error:
-        found.append(_with(wrong, f"{type(error).__name__}: {error}", None))
+        ours = isinstance(error, CbrError)
+        said = error.message if ours else f"{type(error).__name__}: {error}"
+        mend = error.hint if ours and error.hint else wrong.mend
+        found.append(replace(wrong, found=one_line(f"{wrong.found}{said}"), mend=one_line(mend)))
     return found
-
-
-def _with(wrong: Finding, said: str, mend: str | None) -> Finding:
-    return Finding(wrong.section, wrong.name, wrong.status, f"{wrong.found}{said}", mend or wrong.mend)
 
 
 # -- what is installed -----------------------------------------------------------------------------------------
@@ -130,11 +155,15 @@ def _packages() -> Iterator[Finding]:
         yield Finding("packages", DISTRIBUTION, "broken", "not installed", f"pip install {DISTRIBUTION}")
         return
     yield Finding("packages", DISTRIBUTION, "ok", metadata.version(DISTRIBUTION))
+    extras = metadata.metadata(DISTRIBUTION).get_all("Provides-Extra") or []
     for requirement in map(Requirement, needed):
-        marker = requirement.marker
-        extra = next((each for each in FOR_USERS if marker and marker.evaluate({"extra": each})), None)
-        if marker is None or extra:
-            yield package_found(requirement, extra)
+        wanted = [extra for extra in ("", *extras) if extra not in FOR_DEVELOPERS and _applies(requirement, extra)]
+        if wanted:
+            yield package_found(requirement, wanted[0] or None)
+
+
+def _applies(requirement: Requirement, extra: str) -> bool:
+    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
 
 def package_found(requirement: Requirement, extra: str | None) -> Finding:
@@ -158,18 +187,21 @@ def _plugins(report: PluginReport) -> Iterator[Finding]:
     yield Finding("plugins", "loaded", "ok", f"{len(loaded)}: {names}")
     for info in report.plugins:
         if info.status == "skipped":
-            yield Finding("plugins", info.name, "absent", info.cause, "unset CBR_LOAD_PLUGINS")
+            mend = "unset CBR_LOAD_PLUGINS" if "CBR_LOAD_PLUGINS" in info.cause else "name it once only"
+            yield Finding("plugins", info.name, "absent", info.cause, mend)
         elif info.status != "ok":
-            yield _bad_plugin(info)
+            status, mend = _blame(info)
+            found = f"{info.status} ({info.distribution} {info.version}): {info.cause}"
+            yield Finding("plugins", info.name, status, one_line(found), mend)
 
 
-def _bad_plugin(info: PluginInfo) -> Finding:
-    ours = info.distribution == DISTRIBUTION
-    mend = (
-        REINSTALL if ours else f"pip install --upgrade {info.distribution}, or pip uninstall {info.distribution}"
-    )
-    found = f"{info.status} ({info.distribution} {info.version}): {info.cause}"
-    return Finding("plugins", info.name, "broken" if ours else "problem", found, mend)
+def _blame(info: PluginInfo) -> tuple[Health, str]:
+    """How bad it is if this plugin does not work, and how to mend it."""
+    if info.distribution == DISTRIBUTION:
+        return "broken", REINSTALL
+    if Path(info.distribution).is_file():  # a loose one
+        return "problem", f"mend {info.distribution}, or leave it out"
+    return "problem", f"pip install --upgrade {info.distribution}, or pip uninstall {info.distribution}"
 
 
 # -- cache and device ------------------------------------------------------------------------------------------
@@ -208,16 +240,3 @@ def _device() -> Iterator[Finding]:
     yield Finding(
         "device", "threads", "ok", f"{threads}, OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', 'unset')}"
     )
-
-
-# -- the self-test ---------------------------------------------------------------------------------------------
-
-
-def _self_test() -> Iterator[Finding]:
-    start = time.monotonic()
-    missing = tiny_run()
-    if missing:
-        yield Finding("self-test", "tiny run", "absent", missing, "unset CBR_LOAD_PLUGINS")
-        return
-    found = f"generated games, trained, evaluated in {time.monotonic() - start:.0f} s"
-    yield Finding("self-test", "tiny run", "ok", found)

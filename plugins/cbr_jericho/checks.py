@@ -7,19 +7,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cbr_jericho.config import JerichoConfig
-from cbrcore import Build, Finding, GameError, RunFailed
-from cbrcore.interfaces import Health
+from cbr_jericho.environment import JerichoEnvironment
+from cbr_jericho.stories import paper_inventory
+from cbr_jericho.tagging import installed_model
+from cbrcore import Build, CbrError, Finding, GameError, RunFailed
+
+REINSTALL = "pip install --force-reinstall cbr-textrl"
 
 
 def games(*, quick: bool) -> Iterator[Finding]:
     """Which of the paper's games are here."""
-    from cbr_jericho.stories import paper_inventory
-
     inventory = paper_inventory()
     present = sum(game.status == "present" for game in inventory)
-    mend = "" if present == len(inventory) else "cbr games add PATH, or cbr games fetch"
-    status: Health = "absent" if mend else "ok"
-    yield Finding("games", "Jericho", status, f"{present} of {len(inventory)} games", mend)
+    everything = present == len(inventory)
+    mend = "" if everything else "cbr games add PATH, or cbr games fetch"
+    yield Finding(
+        "games", "Jericho", "ok" if everything else "absent", f"{present} of {len(inventory)} games", mend
+    )
     for game in inventory:
         if game.status == "wrong":
             yield Finding("games", game.name, "problem", f"{game.path}: {game.problem}", "cbr games add PATH")
@@ -27,20 +31,22 @@ def games(*, quick: bool) -> Iterator[Finding]:
 
 def tagger(*, quick: bool) -> Iterator[Finding]:
     """Whether there is a spaCy model, which the setting `tagger: spacy` needs."""
-    from cbr_jericho.tagging import installed_model
-
     try:
         yield Finding("models", "spaCy model", "ok", installed_model())
     except GameError as error:
-        yield Finding("models", "spaCy model", "absent", error.message, error.hint or "")
+        yield Finding("models", "spaCy model", "absent", error.message, error.hint or REINSTALL)
 
 
 def engine(*, quick: bool) -> Iterator[Finding]:
     """A step of the engine on the generated story."""
-    if not quick:
-        valid = engine_step()
-        said = f"one step of the generated story; {valid} valid actions"
-        yield Finding("self-test", "Jericho's engine", "ok", said)
+    if quick:
+        return
+    try:
+        found = f"one step of the generated story; {engine_step()} valid actions"
+    except CbrError as error:
+        yield Finding("self-test", "Jericho's engine", "broken", error.message, error.hint or REINSTALL)
+    else:
+        yield Finding("self-test", "Jericho's engine", "ok", found)
 
 
 def engine_step() -> int:
@@ -50,8 +56,6 @@ def engine_step() -> int:
         RunFailed: the engine ended the episode.
         GameError: the story cannot be made.
     """
-    from cbr_jericho.environment import JerichoEnvironment
-
     config = JerichoConfig(game="generated", step_timeout_s=5, valid_timeout_s=5, max_faults=1)
     with tempfile.TemporaryDirectory(prefix="cbr-doctor-") as folder:
         environment = JerichoEnvironment(config, Build(cache_dir=Path(folder)))

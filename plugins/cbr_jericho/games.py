@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from cbrcore.console import AsJson, aligned, say
-from cbrcore.errors import GameError
+from cbr_jericho.stories import DEFAULT_URL, AddReport, add_stories, fetch_stories, paper_inventory
+from cbrcore import GameError, cache_dir
+from cbrcore.console import AsJson, aligned, print_json, say
 
 MIB = 1 << 20
 
@@ -24,11 +24,9 @@ games_app = typer.Typer(
 @games_app.command("list")
 def list_games(*, as_json: AsJson = False) -> None:
     """List the paper's 33 games: present, wrong (a file of that name with other content) or missing."""
-    from cbr_jericho import stories
-
-    games = stories.paper_inventory()
+    games = paper_inventory()
     if as_json:
-        typer.echo(json.dumps([asdict(game) for game in games], indent=2, default=str))
+        print_json([{**asdict(game), "path": game.path and str(game.path)} for game in games])
         return
     rows = [(game.name, game.status, str(game.path or "-"), game.problem) for game in games]
     typer.echo(aligned([("game", "status", "path", "problem"), *rows]))
@@ -41,9 +39,7 @@ def add(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Story files, folders or zip archives.")],
 ) -> None:
     """Check story files and copy those that Jericho supports into your games folder."""
-    from cbr_jericho.stories import add_stories
-
-    _report(add_stories(paths))
+    _tell(add_stories(paths))
 
 
 @games_app.command()
@@ -57,16 +53,17 @@ def fetch(
     Without --url: the archive that Jericho's documentation names. The games in it are third-party works; see to
     it that you may use them.
     """
-    from cbr_jericho import stories
-
-    url = url or stories.DEFAULT_URL
+    url = url or DEFAULT_URL
     say(f"downloading {url} (third-party games) ...")
-    progress = _Progress()
-    try:
-        report = stories.fetch_stories(url, sha256=sha256, progress=progress)
-    finally:
-        progress.close()
-    _report(report)
+    with _Progress() as shown:
+        step = MIB if shown.terminal else 16 * MIB
+
+        def progress(done: int, total: int | None) -> None:
+            so_far = done if done == total else done - done % step
+            shown.line(f"{so_far / MIB:.1f} MiB" + (f" of {total / MIB:.1f}" if total else ""))
+
+        report = fetch_stories(url, sha256=sha256, progress=progress)
+    _tell(report)
 
 
 @games_app.command()
@@ -79,20 +76,22 @@ def warm(
 ) -> None:
     """Fill the cache of valid actions along a game's walkthrough, and see how much of it they cover."""
     from cbr_jericho.warm import warm_cache
-    from cbrcore.config import cache_dir
 
-    progress = _Counted("searching for valid actions (states)")
-    try:
+    with _Progress() as shown:
+
+        def progress(done: int, total: int) -> None:
+            step = 1 if shown.terminal else max(1, total // 10)
+            so_far = done if done == total else done - done % step
+            shown.line(f"searching for valid actions (states): {so_far}/{total}")
+
         report = warm_cache(game, cache_dir(), steps=steps, progress=progress)
-    finally:
-        progress.close()
     typer.echo(
         f"{report.game}: {report.states} states, {report.searched} of them new, in {report.seconds:.1f} s;"
         f" valid actions cover {report.covered} of {report.rewarded} rewards"
     )
 
 
-def _report(report: Any) -> None:
+def _tell(report: AddReport) -> None:
     """One line per story on stdout; GameError if something was refused."""
     for what, stories in (("added", report.added), ("present", report.present)):
         for story in stories:
@@ -104,42 +103,21 @@ def _report(report: Any) -> None:
 
 
 class _Progress:
-    """Shows a download on stderr: each MiB on a terminal, every 16 MiB as a line elsewhere."""
+    """A line on stderr that changes: in place on a terminal, elsewhere one below the other."""
 
     def __init__(self) -> None:
-        self._terminal = sys.stderr.isatty()
-        self._step = MIB if self._terminal else 16 * MIB
-        self._shown = -1
+        self.terminal = sys.stderr.isatty()
+        self._shown = ""
 
-    def __call__(self, done: int, total: int | None) -> None:
-        if done // self._step == self._shown and done != total:
-            return
-        self._shown = done // self._step
-        line = f"{done / MIB:.1f} MiB" + (f" of {total / MIB:.1f}" if total else "")
-        typer.echo(f"\r{line} " if self._terminal else line, err=True, nl=not self._terminal)
+    def __enter__(self) -> _Progress:
+        return self
 
-    def close(self) -> None:
-        """End the line that a terminal shows."""
-        if self._terminal and self._shown >= 0:
+    def __exit__(self, *raised: object) -> None:
+        if self.terminal and self._shown:
             say("")
 
-
-class _Counted:
-    """Shows how far a count has come on stderr: each change on a terminal, every tenth part elsewhere."""
-
-    def __init__(self, title: str) -> None:
-        self._title = title
-        self._terminal = sys.stderr.isatty()
-        self._shown = 0
-
-    def __call__(self, done: int, total: int) -> None:
-        if not self._terminal and done * 10 // total == self._shown:
-            return
-        self._shown = done * 10 // total
-        line = f"{self._title}: {done}/{total}"
-        typer.echo(f"\r{line} " if self._terminal else line, err=True, nl=not self._terminal)
-
-    def close(self) -> None:
-        """End the line that a terminal shows."""
-        if self._terminal:
-            say("")
+    def line(self, text: str) -> None:
+        """Show it, unless it is what is shown."""
+        if text != self._shown:
+            typer.echo(f"\r{text} " if self.terminal else text, err=True, nl=not self.terminal)
+            self._shown = text

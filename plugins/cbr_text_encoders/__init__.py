@@ -24,4 +24,9 @@ def register_text_encoders(registry: Registrar) -> None:
 
 @hookimpl
 def register_checks(registry: Registrar) -> None:
-    registry.add("packaged", factory="cbr_text_encoders.checks:packaged", summary="the default text encoder works")
+    registry.add(
+        "packaged",
+        factory="cbr_text_encoders.checks:packaged",
+        summary="the text encoder that recipes use by default",
+        requires=("torch", "transformers"),
+    )

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from cbr_twc.config import TwcConfig
+from cbr_twc.environment import TwcEnvironment
 from cbrcore import Build, CbrError, Finding
-from cbrcore.interfaces import Health
 
-LEVELS = ("easy", "medium", "hard")
 GAMES = "export CBR_GAMES=/path/to/games (it holds twc/ and jericho/)"
 
 
@@ -24,18 +24,11 @@ def games(*, quick: bool) -> Iterator[Finding]:
         yield Finding("games", "CBR_GAMES", "problem", f"{shared} is not a folder", GAMES)
         return
     yield Finding("games", "CBR_GAMES", "ok", shared)
-    for level in LEVELS:
-        yield _level(level, folder)
-
-
-def _level(level: str, folder: Path) -> Finding:
-    from cbr_twc.config import TwcConfig
-    from cbr_twc.environment import TwcEnvironment
-
-    environment = TwcEnvironment(TwcConfig(level=level), Build())  # type: ignore[arg-type]
-    try:
-        counts = [f"{len(environment.games(split))} {split}" for split in environment.splits()]
-    except CbrError as error:
-        status: Health = "problem" if (folder / "twc" / level).exists() else "absent"
-        return Finding("games", f"TWC {level}", status, error.message, error.hint or GAMES)
-    return Finding("games", f"TWC {level}", "ok", ", ".join(counts))
+    for config in (TwcConfig(level="easy"), TwcConfig(level="medium"), TwcConfig(level="hard")):
+        name, environment = f"TWC {config.level}", TwcEnvironment(config, Build())
+        try:
+            counts = [f"{len(environment.games(split))} {split}" for split in environment.splits()]
+            yield Finding("games", name, "ok", ", ".join(counts))
+        except CbrError as error:
+            there = (folder / "twc" / config.level).exists()
+            yield Finding("games", name, "problem" if there else "absent", error.message, error.hint or GAMES)

@@ -11,9 +11,11 @@ from packaging.requirements import Requirement
 from cbr_doctor import examine as doctor
 from cbr_doctor import selftest
 from cbr_doctor.examine import Examination, examine, package_found, size
-from cbr_jericho.checks import engine_step
-from cbrcore import Finding
+from cbrcore import CbrError, Finding
 from cbrcore.errors import RunFailed
+from cbrcore.plugins import load_plugins
+from cbrcore.recipe import shipped
+from cbrcore.testing import CheckSuite
 
 
 @pytest.fixture
@@ -51,22 +53,6 @@ def test_the_published_games_are_counted(quick, games_dir):
     for level in ("easy", "medium", "hard"):
         assert found["games", f"TWC {level}"].found == "5 train, 5 in, 5 out"
     assert found["games", "Jericho"].found.endswith("of 33 games")
-
-
-def test_a_folder_without_games_and_a_damaged_game_are_told_apart(quick, tmp_path):
-    (tmp_path / "twc" / "easy" / "train").mkdir(parents=True)
-    (tmp_path / "twc" / "easy" / "train" / "one.json").write_text("{")
-    found = quick(CBR_GAMES=str(tmp_path))
-    assert found["games", "TWC easy"].status == "problem"
-    assert found["games", "TWC hard"].status == "absent"
-
-
-def test_a_wrong_story_is_named(quick, tmp_path):
-    (tmp_path / "jericho").mkdir()
-    (tmp_path / "jericho" / "zork1.z5").write_bytes(b"no story")
-    found = quick(CBR_GAMES=str(tmp_path))
-    assert found["games", "zork1"].status == "problem"
-    assert "cbr games add" in found["games", "zork1"].mend
 
 
 def test_a_cache_that_cannot_be_written_is_a_failure(quick, tmp_path):
@@ -123,20 +109,33 @@ def test_one_broken_thing_does_not_hide_the_others(quick, monkeypatch):
 
 def test_a_self_test_that_fails_says_what_was_printed(tmp_path):
     with pytest.raises(RunFailed, match=r"took more than 0\.01 s"):
-        selftest.tiny_run(limit_s=0.01)
+        selftest.tiny_run(shipped(selftest.RECIPE), limit_s=0.01)
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text("schema: 2\n")
-    with pytest.raises(RunFailed, match=r"its recipe is wrong here: .*wrong\.yaml"):
+    with pytest.raises(RunFailed, match=r"exit code 2: .*wrong\.yaml"):
         selftest.tiny_run(wrong)
 
 
-def test_a_self_test_without_its_plugins_says_so(monkeypatch):
+@pytest.mark.parametrize("name", ["nowhere.yaml", "wrong.yaml"])
+def test_a_recipe_that_does_not_fit_is_no_plugin_switched_off(monkeypatch, tmp_path, name):
     monkeypatch.setenv("CBR_LOAD_PLUGINS", "cbr_doctor")
-    assert "switched off" in selftest.tiny_run()
+    (tmp_path / "wrong.yaml").write_text("schema: 2\n")
+    with pytest.raises(CbrError, match=name):
+        list(selftest.self_test(load_plugins(), tmp_path / name))
 
 
-def test_the_engine_takes_a_step():
-    assert engine_step() > 0
+def test_a_self_test_without_its_plugins_names_them(monkeypatch, here):
+    monkeypatch.setenv("CBR_LOAD_PLUGINS", "cbr_doctor,cbr_twc")
+    done = here("doctor", "--json")
+    checks = {
+        check["name"]: check for check in json.loads(done.stdout)["checks"] if check["section"] == "self-test"
+    }
+    assert done.returncode == 0
+    assert checks["tiny run"]["status"] == "absent"
+    assert checks["tiny run"]["mend"] == "unset CBR_LOAD_PLUGINS"
+    for needed in ("cbr_a2c", "cbr_memory", "cbr_pretrain", "cbr_text_encoders", "cbr_vq"):  # defaults among them
+        assert needed in checks["tiny run"]["found"]
+    assert "cbr_twc" not in checks["tiny run"]["found"]
 
 
 # checks of plugins
@@ -159,10 +158,38 @@ def test_a_plugin_that_is_left_out_leaves_its_checks_out(quick):
     assert not [names for names in found if "Jericho" in names or "spaCy model" in names]
 
 
+def test_the_doctor_may_be_left_out_too(here, monkeypatch):
+    monkeypatch.setenv("CBR_LOAD_PLUGINS", "cbr_twc")
+    done = here("doctor")
+    assert done.returncode == 2
+    assert "no such command: 'doctor'" in done.stderr
+
+
+DISK = 'yield Finding("storage", "disk", "problem", f"3 MiB free, quick: {quick}", "rm -r /old")'
+
+
 def test_an_installed_plugins_findings_stand_in_its_own_section(quick, site):
-    body = 'yield Finding("storage", "disk", "problem", "3 MiB free", "rm -r /old")'
-    site.plugin("acme", CHECK.format(module="acme", body=body))
-    assert quick()["storage", "disk"].mend == "rm -r /old"
+    site.plugin("acme", CHECK.format(module="acme", body=DISK))
+    found = quick()["storage", "disk"]
+    assert (found.status, found.found, found.mend) == ("problem", "3 MiB free, quick: True", "rm -r /old")
+
+
+def test_a_third_partys_check_stands_beside_the_parts_that_it_offers(quick, thirdparty):
+    thirdparty.plugin("acme_check", CHECK.format(module="acme_check", body=DISK))
+    found = quick()
+    assert "acme_cbr" in found["plugins", "loaded"].found
+    assert found["storage", "disk"].status == "problem"
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_loose_files_check_is_asked(here, site, tmp_path, before):
+    path = tmp_path / "my_disk.py"
+    path.write_text(CHECK.format(module="my_disk", body=DISK))
+    words = ("doctor", "--quick")
+    done = here("--plugin", path, *words) if before else here(*words, "--plugin", path)
+    assert done.returncode == 0, done.stderr
+    assert "storage:\n  problem  disk                    3 MiB free" in done.stdout
+    assert "           mend it: rm -r /old" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -173,6 +200,8 @@ def test_an_installed_plugins_findings_stand_in_its_own_section(quick, site):
         ("yield 'fine'", "TypeError: it gave a str, not a Finding"),
         ("import not_there; yield", "ModuleNotFoundError"),
         ("return None", "TypeError"),
+        ("yield Finding('a', 'b', 'fine', 'c')", "ValueError: the status of 'b' is 'fine'"),
+        ("yield Finding('a', 'b', 'ok', 3)", "AttributeError"),
     ],
 )
 def test_a_check_that_fails_is_a_finding_that_names_whose_it_is(quick, site, body, said):
@@ -182,13 +211,43 @@ def test_a_check_that_fails_is_a_finding_that_names_whose_it_is(quick, site, bod
     assert failed.status == "problem"
     assert said in failed.found
     assert "acme-tools 2.1" in failed.found
-    assert failed.mend
+    assert failed.mend == "pip install --upgrade acme-tools, or pip uninstall acme-tools"
     assert found["device", "device"].status == "ok"
+    assert Examination(tuple(found.values())).ok
+
+
+def test_what_a_check_found_before_it_failed_is_told(quick, site):
+    site.plugin("acme", CHECK.format(module="acme", body=f"{DISK}; raise OSError('gone')"))
+    found = quick()
+    assert found["storage", "disk"].status == "problem"
+    assert "OSError: gone" in found["plugins", "acme/disk"].found
 
 
 def test_a_check_that_cannot_be_imported_is_a_finding_too(quick, site):
     site.plugin("acme", CHECK.format(module="acme_gone", body="pass"), distribution="acme-tools", version="2.1")
     assert "acme_gone" in quick()["plugins", "acme/disk"].found
+
+
+def test_a_loose_file_that_fails_is_mended_itself(site, tmp_path):
+    path = tmp_path / "my_disk.py"
+    path.write_text(CHECK.format(module="my_disk", body="raise OSError('gone')"))
+    (failed,) = [found for found in examine(quick=True, files=[path]).findings if found.name == "my_disk/disk"]
+    assert failed.mend == f"mend {path}, or leave it out"
+
+
+def test_a_check_that_ships_may_not_fail(monkeypatch, quick):
+    monkeypatch.setattr("cbr_twc.checks.TwcEnvironment", None)
+    failed = quick(CBR_GAMES="/")["plugins", "cbr_twc/games"]
+    assert (failed.status, failed.mend) == ("broken", "pip install --force-reinstall cbr-textrl")
+
+
+def test_what_a_check_prints_and_writes_cannot_spoil_the_output(here, site):
+    body = r"print('noise'); yield Finding('storage', 'disk', 'ok', 'two\n  lines \x1b[31m')"
+    site.plugin("acme", CHECK.format(module="acme", body=body))
+    done = here("doctor", "--quick", "--json")
+    (disk,) = [check for check in json.loads(done.stdout)["checks"] if check["name"] == "disk"]
+    assert disk["found"] == "two / lines ?[31m"
+    assert "noise" in done.stderr
 
 
 def test_json_and_exit_code(cbr, tmp_path):
@@ -210,3 +269,42 @@ def test_the_whole_examination_with_its_self_test(cbr):
     assert "generated games, trained, evaluated" in done.stdout
     assert "one step of the generated story" in done.stdout
     assert sys.executable in done.stdout
+
+
+# the suite for authors
+
+
+class TestSuite(CheckSuite):
+    def check(self):
+        return lambda *, quick: [Finding("storage", "disk", "absent", "no disk", "buy one")]
+
+
+@pytest.mark.parametrize(
+    ("found", "test"),
+    [
+        ("fine", "test_it_gives_findings_of_a_known_status"),
+        (Finding("a", "b", "fine", "c", "d"), "test_it_gives_findings_of_a_known_status"),
+        (Finding("a", "b", "ok", "two\nlines"), "test_its_texts_are_single_lines_that_can_be_printed"),
+        (Finding("a", "", "ok", "c"), "test_its_texts_are_single_lines_that_can_be_printed"),
+        (Finding("a", "b", "problem", "c"), "test_what_is_not_well_says_how_to_mend_it_and_nothing_else_does"),
+        (Finding("a", "b", "ok", "c", "d"), "test_what_is_not_well_says_how_to_mend_it_and_nothing_else_does"),
+    ],
+)
+def test_the_suite_refuses(found, test):
+    class Wrong(CheckSuite):
+        def check(self):
+            return lambda *, quick: [found]
+
+    with pytest.raises(AssertionError):
+        getattr(Wrong(), test)(**({"quick": True} if "status" in test else {}))
+
+
+def test_the_suite_refuses_a_slow_check():
+    class Slow(CheckSuite):
+        quick_seconds = 0.0
+
+        def check(self):
+            return lambda *, quick: iter(())
+
+    with pytest.raises(AssertionError):
+        Slow().test_quick_is_quick()

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from cbr_text_encoders.cache import CachedVectors, CacheFile, sha256_of
+from cbr_text_encoders.checks import packaged
 from cbr_text_encoders.config import TransformerConfig, UntrainedConfig
 from cbr_text_encoders.table import VectorTable
 from cbr_text_encoders.text import canonical
@@ -28,7 +29,7 @@ from cbr_text_encoders.transformer import TransformerEncoder
 from cbr_text_encoders.untrained import UntrainedEncoder
 from cbrcore.errors import ModelError
 from cbrcore.interfaces import Build
-from cbrcore.testing import TextEncoderSuite
+from cbrcore.testing import CheckSuite, TextEncoderSuite
 
 torch.set_num_threads(1)
 
@@ -78,6 +79,21 @@ class TestTransformerContract(TextEncoderSuite):
 class TestUntrainedContract(TextEncoderSuite):
     def make(self, build: Build) -> UntrainedEncoder:
         return UntrainedEncoder(UntrainedConfig(), build)
+
+
+class TestPackagedCheck(CheckSuite):
+    def check(self) -> Any:
+        return packaged
+
+
+def test_a_packaged_model_that_does_not_work_is_broken(monkeypatch: pytest.MonkeyPatch):
+    def fail(*arguments: object) -> None:
+        raise ModelError("its weights are damaged")
+
+    monkeypatch.setattr("cbr_text_encoders.checks.TransformerEncoder", fail)
+    (found,) = packaged(quick=True)
+    assert (found.name, found.status, found.found) == ("text encoder", "broken", "its weights are damaged")
+    assert found.mend == "pip install --force-reinstall cbr-textrl"
 
 
 # --- the packaged model -------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ class _Commands(TyperGroup):
             command = _command(CORE[name], "")
         else:
             later, others = _take_out_plugins(rest)
-            component, origin = _find(name, [*files, *later])
+            component, origin = _find(ctx, name, [*files, *later])
             command = _command(component, origin)
             if not any(map(_takes_plugins, (command, *getattr(command, "commands", {}).values()))):
                 rest = others
@@ -118,11 +118,11 @@ def _offered(ctx: Any) -> dict[str, Component]:
     return {c.name: c for c in registry.of_kind("command") if c.name not in clashes}
 
 
-def _find(name: str, files: Sequence[str]) -> tuple[Component, str]:
+def _find(ctx: Any, name: str, files: Sequence[str]) -> tuple[Component, str]:
     """The plugin's command of this name, and whose it is.
 
     Raises:
-        CbrError: there is none, or several plugins claim the name.
+        CbrError: there is none (the usage is printed too), or several plugins claim the name.
     """
     from cbrcore.plugins import load_plugins
 
@@ -135,15 +135,19 @@ def _find(name: str, files: Sequence[str]) -> tuple[Component, str]:
             f"the command {name!r} is offered by {' and by '.join(map(report.origin, found))}",
             hint="uninstall one of them, or name the plugins to load: export CBR_LOAD_PLUGINS=...",
         )
+    typer.echo(ctx.get_usage(), err=True)
     known = [*CORE, *(component.name for component in report.registry.of_kind("command"))]
-    lost = report.problems() + [str(info) for info in report.plugins if info.status == "skipped" and info.name]
-    raise CbrError(
-        f"no such command: {name!r}. {suggest(name, known)}", hint=_lost(lost) or "see them all: cbr --help"
-    )
+    raise CbrError(f"no such command: {name!r}. {suggest(name, known)}", hint=_not_loaded(report))
 
 
-def _lost(problems: Sequence[str]) -> str:
-    return "\n  ".join(["these plugins are not loaded:", *problems]) if problems else ""
+def _not_loaded(report: PluginReport) -> str:
+    """The plugins that an unknown command may be in."""
+    problems = report.problems()
+    lines = ["these plugins are not loaded:", *problems] if problems else []
+    left_out = [info.name for info in report.plugins if info.status == "skipped" and "CBR_LOAD" in info.cause]
+    if left_out:
+        lines.append(f"left out by CBR_LOAD_PLUGINS: {', '.join(left_out)}")
+    return "\n  ".join(lines) or "see them all: cbr --help"
 
 
 def _command(component: Component, origin: str) -> Any:

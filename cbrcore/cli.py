@@ -63,7 +63,7 @@ class _Commands(TyperGroup):
             command = _command(CORE[name], "")
         else:
             later, others = _take_out_plugins(rest)
-            component, origin = _find(name, [*files, *later])
+            component, origin = _find(ctx, name, [*files, *later])
             command = _command(component, origin)
             if not any(map(_takes_plugins, (command, *getattr(command, "commands", {}).values()))):
                 rest = others
@@ -119,11 +119,11 @@ def _offered(ctx: Any) -> dict[str, Component]:
     return {c.name: c for c in registry.of_kind("command") if c.name not in clashes}
 
 
-def _find(name: str, files: Sequence[str]) -> tuple[Component, str]:
+def _find(ctx: Any, name: str, files: Sequence[str]) -> tuple[Component, str]:
     """The plugin's command of this name, and whose it is.
 
     Raises:
-        CbrError: there is none, or several plugins claim the name.
+        CbrError: there is none (the usage is printed too), or several plugins claim the name.
     """
     from cbrcore.plugins import load_plugins
 
@@ -136,6 +136,7 @@ def _find(name: str, files: Sequence[str]) -> tuple[Component, str]:
             f"the command {name!r} is offered by {' and by '.join(map(report.origin, found))}",
             hint="uninstall one of them, or name the plugins to load: export CBR_LOAD_PLUGINS=...",
         )
+    typer.echo(ctx.get_usage(), err=True)
     known = [*CORE, *(component.name for component in report.registry.of_kind("command"))]
     raise CbrError(f"no such command: {name!r}. {suggest(name, known)}", hint=_why_missing(report))
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import typer
@@ -45,7 +45,7 @@ Device = Annotated[
 
 
 def plugins_of(files: Sequence[Path] = (), *, quiet: bool = False) -> PluginReport:
-    """Load the plugins; those that could not be loaded are named on stderr, or with `quiet` in the report alone."""
+    """Load the plugins; those that could not be are named on stderr, or with `quiet` in the report alone."""
     from cbrcore.plugins import load_plugins
 
     report = load_plugins(files=files, strict=False if quiet else None)
@@ -62,9 +62,7 @@ def checked_recipe(path: Path, sets: Sequence[str], plugins: Sequence[Path]) -> 
     return load_recipe(path, overrides=sets, registry=report.registry), report
 
 
-def overrides_of(
-    sets: Sequence[str] | None = None, seed: int | None = None, device: str | None = None
-) -> list[str]:
+def overrides_of(sets: Sequence[str] | None, seed: int | None, device: str | None) -> list[str]:
     """All overrides, in the form of --set."""
     options = {"seed": seed, "run.device": device}
     return [*(sets or ()), *(f"{path}={value}" for path, value in options.items() if value is not None)]
@@ -88,49 +86,55 @@ class Reporter(Protocol):
     def advance(self, note: str = "") -> None: ...
 
 
+@dataclass(frozen=True)
+class PhaseProgress:
+    """How far a run is in the phase that it is in."""
+
+    title: str = ""
+    done: int = 0
+    total: int = 0
+    note: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.title}: {self.done}/{self.total}  {self.note}".rstrip()
+
+    def advanced(self, note: str) -> PhaseProgress:
+        return PhaseProgress(self.title, self.done + 1, self.total, note)
+
+
 class PlainReporter:
     """Progress as occasional lines, for logs and pipes."""
 
     def __init__(self) -> None:
-        self._title = ""
-        self._total = 0
-        self._done = 0
-        self._note = ""
+        self._now = PhaseProgress()
         self._shown = 0.0
 
     def __enter__(self) -> PlainReporter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._finish()
 
     def phase(self, title: str, total: int, done: int = 0) -> None:
         self._finish()
-        self._title, self._total, self._done, self._note = title, total, done, ""
-        self._shown = time.monotonic()
+        self._now = PhaseProgress(title, done, total)
         self._show()
 
     def advance(self, note: str = "") -> None:
-        self._done += 1
-        self._note = note
+        self._now = self._now.advanced(note)
         if time.monotonic() - self._shown >= SECONDS_BETWEEN_LINES:
             self._show()
 
     def say(self, message: str) -> None:
-        """A line of its own, at once."""
-        sys.stderr.write(f"{message}\n")
-        sys.stderr.flush()
+        say(message)
 
     def _finish(self) -> None:
-        if self._title and self._done:
+        if self._now.title and self._now.done:
             self._show()
 
     def _show(self) -> None:
         self._shown = time.monotonic()
-        note = f"  {self._note}" if self._note else ""
-        self.say(f"{self._title}: {self._done}/{self._total}{note}")
+        self.say(str(self._now))
 
 
 class RichReporter:
@@ -140,23 +144,16 @@ class RichReporter:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-            console=Console(stderr=True),
-        )
+        title, note = TextColumn("{task.description}"), TextColumn("{task.fields[note]}")
+        columns = (title, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), note)
+        self._progress = Progress(*columns, console=Console(stderr=True))
         self._task: Any = None
 
     def __enter__(self) -> RichReporter:
         self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._progress.stop()
 
     def phase(self, title: str, total: int, done: int = 0) -> None:
@@ -167,6 +164,11 @@ class RichReporter:
 
     def say(self, message: str) -> None:
         self._progress.console.print(message, markup=False, highlight=False)
+
+
+def reporter() -> PlainReporter | RichReporter:
+    """The reporter that fits stderr."""
+    return RichReporter() if sys.stderr.isatty() else PlainReporter()
 
 
 class PluginLines(logging.Handler):
@@ -181,26 +183,8 @@ class PluginLines(logging.Handler):
         self._shown.say(record.getMessage())
 
 
-def reporter() -> PlainReporter | RichReporter:
-    """The reporter that fits stderr."""
-    return RichReporter() if sys.stderr.isatty() else PlainReporter()
-
-
-# -- progress as a file: for who starts a run and watches it ------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class PhaseProgress:
-    """How far a run is in the phase that it is in."""
-
-    title: str
-    done: int
-    total: int
-    note: str = ""
-
-
 class RecordedProgress:
-    """A reporter that also keeps the run's progress in a file, as `read_progress` reads it.
+    """A reporter that also keeps the run's progress in a file, for who starts a run and watches it.
 
     The file is written when a phase begins and ends, and in between once a second. It is there from the first
     phase on, and gone after the ``with`` block. What cannot be written is not: a full disk does not end a run.
@@ -208,66 +192,50 @@ class RecordedProgress:
 
     def __init__(self, shown: PlainReporter | RichReporter, path: Path) -> None:
         self._shown = shown
-        self._path = path
-        self._title, self._total, self._done, self._note = "", 0, 0, ""
+        self._path, self._temporary = path, path.with_name(f".{path.name}.tmp")
+        self._now = PhaseProgress()
         self._recorded = 0.0
 
     def __enter__(self) -> RecordedProgress:
         self._remove()  # what a killed run has left
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._remove()
 
     def phase(self, title: str, total: int, done: int = 0) -> None:
         self._shown.phase(title, total, done)
-        self._title, self._total, self._done, self._note = title, total, done, ""
+        self._now = PhaseProgress(title, done, total)
         self._record()
 
     def advance(self, note: str = "") -> None:
         self._shown.advance(note)
-        self._done += 1
-        self._note = note
-        if self._done == self._total or time.monotonic() - self._recorded >= SECONDS_BETWEEN_RECORDS:
+        self._now = self._now.advanced(note)
+        if self._now.done == self._now.total or time.monotonic() - self._recorded >= SECONDS_BETWEEN_RECORDS:
             self._record()
-
-    def say(self, message: str) -> None:
-        """A line of its own, at once."""
-        self._shown.say(message)
 
     def _record(self) -> None:
         self._recorded = time.monotonic()
-        found = {"phase": self._title, "done": self._done, "total": self._total, "note": self._note}
-        temporary = self._path.with_name(f".{self._path.name}.tmp")
+        now = self._now
+        data = {"phase": now.title, "done": now.done, "total": now.total, "note": now.note}
         with suppress(OSError):
-            temporary.write_text(json.dumps(found) + "\n", encoding="utf-8")
-            temporary.replace(self._path)
+            self._temporary.write_text(json.dumps(data) + "\n", encoding="utf-8")
+            self._temporary.replace(self._path)
 
     def _remove(self) -> None:
-        for path in (self._path, self._path.with_name(f".{self._path.name}.tmp")):
+        for path in (self._path, self._temporary):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
-
-
-def read_progress(path: Path) -> PhaseProgress | None:
-    """What a `RecordedProgress` has written; None if there is nothing, or something else."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return PhaseProgress(str(found["phase"]), int(found["done"]), int(found["total"]), str(found["note"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 # -- Ctrl-C ------------------------------------------------------------------------------------------------------
 
 
+@dataclass
 class StopRequest:
     """Set by the first SIGINT or SIGTERM."""
 
-    def __init__(self) -> None:
-        self.requested = False
+    requested: bool = False
 
     def __bool__(self) -> bool:
         return self.requested
@@ -278,16 +246,15 @@ def graceful_interrupt() -> Iterator[StopRequest]:
     """Turn SIGINT and SIGTERM into a `StopRequest`; a second signal raises KeyboardInterrupt. They reach the main
     thread alone."""
     stop = StopRequest()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stop.requested:
             raise KeyboardInterrupt
         stop.requested = True
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    in_main = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGINT, signal.SIGTERM) if in_main else ()
+    before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield stop
     finally:
@@ -339,58 +306,43 @@ def results_table(results: dict[str, Any]) -> str:
     points (they tell an `initial_score`): the training's own scores too, and points instead of shares.
     """
     evaluation, games = results["evaluation"], results["protocol"]["games"]
-    raw = {split: any("initial_score" in facts for facts in games[split].values()) for split in games}
+    raw = {split for split, facts in games.items() if any("initial_score" in each for each in facts.values())}
     tables = []
-    if raw.get("train") or not evaluation:
-        tables.append(_training_table(results["training"], games["train"]))
+    if "train" in raw or not evaluation:
+        tables.append(markdown(_training_rows(results["training"], games["train"])))
     if evaluation:
-        names = {split: "score" if raw[split] else "norm. score" for split in evaluation}
-        header = [
-            "agent",
-            *(f"{split.upper()} {what}" for split, name in names.items() for what in ("#steps", name)),
-        ]
-        tables.append(markdown([header, *_rows(results["name"], evaluation, raw)]))
+        tables.append(markdown(_evaluation_rows(results["name"], evaluation, raw)))
     return "\n\n".join(tables)
 
 
-def _training_table(training: dict[str, Any], games: dict[str, dict[str, Any]]) -> str:
+def _training_rows(training: dict[str, Any], games: dict[str, dict[str, Any]]) -> list[list[str]]:
     """What was scored while training, beside the score that a game starts with."""
-    initial = [facts.get("initial_score") for facts in games.values()]
-    header = ["training on", "initial", f"last {min(100, training['episodes'])} episodes", "best", "maximum"]
-    found = [
-        ", ".join(games),
-        number(initial[0] if len(initial) == 1 else None, 0),
-        number(training["avg_score_last_100"], 1),
-        number(training["best_score"], 0),
-        number(next(iter(games.values())).get("max_score") if len(games) == 1 else None, 0),
-    ]
-    return markdown([header, found])
+    facts = next(iter(games.values())) if len(games) == 1 else {}
+    found = {
+        "training on": ", ".join(games),
+        "initial": number(facts.get("initial_score"), 0),
+        f"last {min(100, training['episodes'])} episodes": number(training["avg_score_last_100"], 1),
+        "best": number(training["best_score"], 0),
+        "maximum": number(facts.get("max_score"), 0),
+    }
+    return [list(found), list(found.values())]
 
 
-def _rows(name: str, evaluation: dict[str, Any], raw: dict[str, bool]) -> list[list[str]]:
+def _evaluation_rows(name: str, evaluation: dict[str, Any], raw: set[str]) -> list[tuple[str, ...]]:
+    """A header, the agent in each mode, then the random and the optimal policy."""
     first = next(iter(evaluation.values()))
     modes = [mode for mode in ("sampled", "greedy") if mode in first and mode != first["mode"]]
-    shown = [(f"{name} ({first['mode']})", evaluation)]
-    for mode in modes:
-        shown.append((f"{name} ({mode})", {split: found[mode] for split, found in evaluation.items()}))
-    shown.append(("uniform random", {split: found["random"] for split, found in evaluation.items()}))
-    rows = [[label, *_cells(found, raw)] for label, found in shown]
-    if any(found["optimal_steps"] is not None for found in evaluation.values()):
-        rows.append(
-            ["optimal", *(c for f in evaluation.values() for c in (number(f["optimal_steps"], 1), "1.00"))]
-        )
-    return rows
-
-
-def _cells(found: dict[str, Any], raw: dict[str, bool]) -> list[str]:
-    return [
-        text
-        for split, one in found.items()
-        for text in (
-            _mean_std(one["steps"], 1),
-            _mean_std(one["score"], 1) if raw[split] else _mean_std(one["norm_score"], 2),
-        )
-    ]
+    columns = [["agent", *(f"{name} ({mode})" for mode in (first["mode"], *modes)), "uniform random", "optimal"]]
+    for split, found in evaluation.items():
+        measured = [found, *(found[key] for key in (*modes, "random"))]
+        steps = [_mean_std(each["steps"], 1) for each in measured]
+        columns.append([f"{split.upper()} #steps", *steps, number(found["optimal_steps"], 1)])
+        title, key, digits = ("score", "score", 1) if split in raw else ("norm. score", "norm_score", 2)
+        scores = [_mean_std(each[key], digits) for each in measured]
+        columns.append([f"{split.upper()} {title}", *scores, "1.00"])
+    *rows, optimal = zip(*columns, strict=True)
+    known = any(found["optimal_steps"] is not None for found in evaluation.values())
+    return [*rows, optimal] if known else rows
 
 
 def _mean_std(value: dict[str, float | None], digits: int) -> str:

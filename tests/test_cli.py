@@ -19,9 +19,10 @@ import typer
 from plugin_fixtures import Site, run_cbr
 from rich.text import Text
 
-from cbrcore import __version__, cli
+from cbrcore import __version__, cli, commands
 from cbrcore.errors import RunFailed
 from cbrcore.plugins import load_plugins
+from cbrcore.registry import Component
 
 PARTS = """\
 from cbrcore import ComponentConfig, NoSettings, hookimpl
@@ -92,20 +93,27 @@ def cbr(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 # Help
 
 
-def commands(command: Any) -> Iterator[Any]:
-    """All commands in it, or it alone if it is no group."""
-    inner = getattr(command, "commands", {}).values()
-    yield from (one for each in inner for one in commands(each)) if inner else [command]
+def leaves(command: Any) -> Iterator[Any]:
+    """The command itself, or those of a group; Typer's own copy of click is not the one that is installed."""
+    inner = getattr(command, "commands", None)
+    yield from [command] if inner is None else (leaf for each in inner.values() for leaf in leaves(each))
 
 
-def test_no_help_is_taken_for_markup():
+def click_command(component: Component) -> Any:
+    return typer.main.get_command(cli.as_typer(component.load_factory(), component.name))
+
+
+def test_no_help_is_taken_for_markup(site: Site):
     """`[default: ...]` in a help text would be a style for rich, and vanish."""
-    offered = [*cli.CORE.values(), *load_plugins().registry.of_kind("command")]
-    tops = [typer.main.get_command(cli.as_typer(each.load_factory(), each.name)) for each in offered]
-    options = [o for top in tops for command in commands(top) for o in command.params if getattr(o, "help", None)]
-    assert len(options) > 50
+    offered = [*cli.CORE.values(), *load_plugins(strict=True).registry.of_kind("command")]
+    made = [leaf for component in offered for leaf in leaves(click_command(component))]
+    options = [each for command in made for each in command.params if getattr(each, "help", None)]
+    assert {"run", "show", "list"} <= {command.name for command in made}
+    assert len(options) > 80
     for each in options:
         assert Text.from_markup(each.help).plain == each.help, f"{each.opts}: {each.help}"
+    for component in offered:
+        assert Text.from_markup(component.summary).plain == component.summary
 
 
 # Light
@@ -346,6 +354,16 @@ def test_a_loose_plugin_file_that_is_missing_is_an_error(cbr: Cbr, tmp_path: Pat
 # How it ends
 
 
+def test_a_command_that_is_alone_keeps_its_name(cbr: Cbr, site: Site, lab: Path, monkeypatch: pytest.MonkeyPatch):
+    """A Typer with one command would otherwise be that command, and take no name."""
+    monkeypatch.setattr(cli, "CORE", {"check": cli.CORE["check"]})
+    monkeypatch.setenv("CBR_LOAD_PLUGINS", "lab,cbr_memory,cbr_a2c,cbr_pretrain,cbr_tensorboard")
+    answer = cbr("check", lab)
+    assert answer.returncode == 0, answer.stderr
+    assert "OK" in answer.stdout
+    assert all(click_command(component).name == name for name, component in cli.CORE.items())
+
+
 @pytest.mark.parametrize(
     "arguments", [["unknown"], ["check"], ["check", "a", "b"], ["show", "x", "--nonsense"], []]
 )
@@ -353,7 +371,29 @@ def test_wrong_usage_exits_2_without_a_traceback(cbr: Cbr, arguments: list[str])
     answer = cbr(*arguments)
     assert answer.returncode == 2
     assert "Traceback" not in answer.stderr
-    assert ("no such command" if arguments == ["unknown"] else "Usage: cbr") in answer.stdout + answer.stderr
+    assert "Usage: cbr" in answer.stdout + answer.stderr
+
+
+def test_an_unknown_command_is_told_with_the_usage_and_what_was_probably_meant(cbr: Cbr):
+    answer = cbr("shwo")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    usage, said, _ = answer.stderr.splitlines()
+    assert usage.startswith("Usage: cbr ")
+    assert said == "error: no such command: 'shwo'. Did you mean 'show'?"
+
+
+def test_the_command_of_a_plugin_that_is_left_out_is_unknown(
+    cbr: Cbr, site: Site, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("CBR_LOAD_PLUGINS", "cbr_twc")
+    answer = cbr("games", "list")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    _, said, hint = answer.stderr.splitlines()
+    assert "no such command: 'games'" in said
+    assert hint.startswith("  these plugins are not loaded: ")
+    assert "cbr_jericho" in hint
+    assert "cbr_twc" not in hint
+    assert "CBR_LOAD_PLUGINS" in hint
 
 
 @pytest.mark.parametrize(
@@ -369,7 +409,7 @@ def test_errors_end_with_their_own_exit_code(
     def fail(*arguments: object, **options: object) -> None:
         raise raised
 
-    monkeypatch.setattr("cbrcore.commands.checked_recipe", fail)
+    monkeypatch.setattr(commands, "checked_recipe", fail)
     monkeypatch.setattr("sys.argv", ["cbr", "check", str(lab)])
     with pytest.raises(SystemExit) as end:
         cli.main()

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from cbr_sweep.status import read_progress
 from cbrcore import console
-from cbrcore.console import PhaseProgress, PlainReporter, RecordedProgress, read_progress
+from cbrcore.console import PhaseProgress, PlainReporter, RecordedProgress
 from cbrcore.runs.folder import PROGRESS_FILE
 
 
@@ -58,9 +59,9 @@ def test_it_is_gone_after_a_failure_and_what_a_killed_run_left_is_removed(path):
 
 
 def test_what_a_plugin_says_is_no_progress(path, capfd):
-    with RecordedProgress(PlainReporter(), path) as progress:
+    with PlainReporter() as shown, RecordedProgress(shown, path) as progress:
         progress.phase("training", 3)
-        progress.say("x: 3/15")
+        shown.say("x: 3/15")
         assert read_progress(path) == PhaseProgress("training", 0, 3)
     assert "x: 3/15\n" in capfd.readouterr().err
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 
 from cbr_sweep.folder import PlannedRun, RunState, SweepFolder
-from cbrcore.console import PhaseProgress, read_progress
+from cbrcore.console import PhaseProgress
 from cbrcore.runs.folder import PROGRESS_FILE
 
 TAIL = 8192
@@ -109,6 +110,16 @@ class RunStatus:
         if self.progress is None or self.rate is None:
             return None
         return max(self.progress.total - self.progress.done, 0) / self.rate
+
+
+def read_progress(path: Path) -> PhaseProgress | None:
+    """What a run has written there (`cbrcore.console.RecordedProgress`); None if there is nothing, or something
+    else."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return PhaseProgress(str(found["phase"]), int(found["done"]), int(found["total"]), str(found["note"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ import pytest
 from cbr_sweep.axes import SweepRun
 from cbr_sweep.command import DEFAULT_LAUNCHER
 from cbr_sweep.folder import PlannedRun, RunState
-from cbr_sweep.status import RunStatus, pace
+from cbr_sweep.status import RunStatus, pace, read_progress
 from cbr_sweep.view import PlainView, cells, table, totals
-from cbrcore.console import PlainReporter, RecordedProgress, read_progress
+from cbrcore.console import PlainReporter, RecordedProgress
 from cbrcore.plugins import load_plugins
 from cbrcore.runs.folder import PROGRESS_FILE, RunFolder, user_of
 

@@ -14,7 +14,7 @@ from typing import Any
 from cbrcore.config import Recipe
 from cbrcore.errors import RecipeError, closest
 from cbrcore.recipe.model import Checker, apply_overrides
-from cbrcore.recipe.text import Draft, dump, parse, parse_override
+from cbrcore.recipe.text import dump, parse, parse_override
 from cbrcore.registry import Registry
 
 MAX_BYTES = 256 * 1024
@@ -53,15 +53,15 @@ def read_recipe_text(
     Raises:
         RecipeError: everything that is wrong with it.
     """
-    draft = Draft(name, parse(text))
-    if not isinstance(draft.data, dict):
-        if not draft.problems:
-            draft.note((), _not_a_recipe(draft.data))
-        draft.fail_if_wrong()
-    apply_overrides(draft, map(parse_override, overrides), registry)
-    recipe = Checker(draft, registry, Path(name).stem, folder or Path.cwd()).check()
-    draft.fail_if_wrong()
-    assert recipe is not None  # or the draft has problems
+    document = parse(text, name)
+    if not isinstance(document.data, dict):
+        if not document.flaws:
+            document.note((), _not_a_recipe(document.data))
+        document.fail_if_wrong()
+    apply_overrides(document, map(parse_override, overrides), registry)
+    recipe = Checker(document, registry, Path(name).stem, folder or Path.cwd()).check()
+    document.fail_if_wrong()
+    assert recipe is not None  # or the document has flaws
     return recipe
 
 

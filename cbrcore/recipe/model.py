@@ -15,20 +15,8 @@ from cbrcore.config import ComponentConfig, MemoryConfig, Part, Recipe, Settings
 from cbrcore.errors import CbrError, PluginError
 from cbrcore.interfaces import ChecksRecipe, Keys
 from cbrcore.interfaces import Fault as Wrong
-from cbrcore.recipe.text import Draft, Override, dotted, parse, value_at
-from cbrcore.recipe.words import (
-    Fault,
-    Model,
-    Schema,
-    bounds,
-    check,
-    json_schema,
-    one_line,
-    refused,
-    settings_of,
-    unknown,
-    validated,
-)
+from cbrcore.recipe.text import Document, dotted, parse, value_at
+from cbrcore.recipe.words import Model, Schema, bounds, check, one_line, refused, settings_of, unknown, validated
 from cbrcore.registry import CORE_KEYS, Component, Registry
 
 DEFAULTS = {
@@ -124,7 +112,7 @@ class Components:
 
     def settings(self, model: type[BaseModel], data: Any, at: Keys = ()) -> Iterator[tuple[Keys, Schema]]:
         """Every setting of `model` and of the parts in it, which `data` holds: its place and its JSON Schema."""
-        for path, field, _ in settings_of(json_schema(model)):
+        for path, field, _ in settings_of(model):
             keys = tuple(path.split("."))
             written = value_at(data, keys)
             yield (*at, *keys), field
@@ -141,46 +129,45 @@ class Components:
                 yield from self.settings(settings_class(component), written, at)
 
 
-def apply_overrides(draft: Draft, overrides: Iterable[Override], registry: Registry) -> None:
+def apply_overrides(document: Document, overrides: Iterable[tuple[Keys, Document]], registry: Registry) -> None:
     """Set values. Sections come before what is in them, and ``use`` before the other settings of its part; the
     last one wins for the same path."""
-    for override in sorted(overrides, key=lambda one: (len(one.keys), one.keys[-1] != "use")):
-        if not override.value.flaws and _names_another(draft, override, registry):
-            draft.put(Override(override.keys[:-1], parse("{}"), override.label))  # it starts from its own defaults
-        draft.put(override)
+    for keys, value in sorted(overrides, key=lambda one: (len(one[0]), one[0][-1] != "use")):
+        if keys[-1] == "use" and not value.flaws and _is_another(document, keys[:-1], value.data, registry):
+            document.put(keys[:-1], parse("{}", value.name))  # it starts from its own defaults
+        document.put(keys, value)
 
 
-def _names_another(draft: Draft, override: Override, registry: Registry) -> bool:
-    """Whether the override names another component for a part that the draft has."""
-    *part, last = override.keys
-    written, named = value_at(draft.data, tuple(part)), override.value.data
-    if last != "use" or not isinstance(written, dict):
+def _is_another(document: Document, part: Keys, use: Any, registry: Registry) -> bool:
+    """Whether `use` names another component than the part that stands at `part`."""
+    written = value_at(document.data, part)
+    components = Components(registry, document.data)
+    setting = dict(components.settings(Recipe, document.data)).get(part, {})
+    if not isinstance(written, dict) or "part" not in setting:
         return False
-    components = Components(registry, draft.data)
-    kind = dict(components.settings(Recipe, draft.data)).get(tuple(part), {}).get("part")
-    before, now = (components.find(kind, part) for part in (written, {"use": named}))
-    return kind is not None and (now or named) != (before or written.get("use"))
+    before, now = (components.find(setting["part"], found) for found in (written, {"use": use}))
+    return (now or use) != (before or written.get("use"))
 
 
 class Checker:
-    """Checks one draft, on a copy of its data; problems go to the draft.
+    """Checks one recipe, on a copy of its data; the document gets its flaws.
 
     Args:
         name: the recipe's name if it does not state one.
         folder: where relative paths start.
     """
 
-    def __init__(self, draft: Draft, registry: Registry, name: str, folder: Path) -> None:
-        self._draft = draft
+    def __init__(self, document: Document, registry: Registry, name: str, folder: Path) -> None:
+        self._document = document
         self._registry = registry
         self._name = name
         self._folder = folder
-        self._data: dict[str, Any] = copy.deepcopy(draft.data)
-        self._sections = {c.name: c for c in registry.of_kind("recipe_section") if c.name in draft.data}
-        self._components = Components(registry, draft.data)
+        self._data: dict[str, Any] = copy.deepcopy(document.data)
+        self._sections = {c.name: c for c in registry.of_kind("recipe_section") if c.name in document.data}
+        self._components = Components(registry, document.data)
 
     def check(self) -> Recipe | None:
-        """The recipe; worth nothing if the draft has problems."""
+        """The recipe; worth nothing if the document has flaws."""
         self._drop_nulls()
         self._fill_in_parts()
         self._fill_in_names()
@@ -196,7 +183,7 @@ class Checker:
         """``memory: null`` is the same as no memory; ``memory:`` with nothing below it may mean either."""
         data = self._data
         for key in [key for key in (*CORE_KEYS, *self._sections) if key in data and data[key] is None]:
-            if self._draft.typed((key,)) != "":
+            if self._document.typed((key,)) != "":
                 del data[key]
                 continue
             data[key] = {}
@@ -247,7 +234,7 @@ class Checker:
 
     def _check_run(self) -> None:
         run = self._data.get("run")
-        wrong = any(problem.keys[:1] == ("run",) for problem in self._draft.problems)
+        wrong = any(flaw.keys[:1] == ("run",) for flaw in self._document.flaws)
         if run is None:
             self._note((), "does not say how long to run; add 'run: {episodes: 100}'")
         elif (
@@ -259,24 +246,18 @@ class Checker:
         """The settings that `data`, written at `at`, means; notes everything that is wrong with them."""
         checked = partial(check, model, data, self._components, at=at, known=self._known)
         found, faults = checked()
-        if self._restore_text(data, at, faults):
+        texts = {fault.keys: self._document.typed(fault.keys) for fault in faults if fault.kind == "string_type"}
+        as_typed = {keys: typed for keys, typed in texts.items() if typed not in (None, "", "~", "null")}
+        for keys, typed in as_typed.items():  # 1.10 or true is what a text setting takes as it was typed
+            *around, last = keys[len(at) :]
+            value_at(data, tuple(around))[last] = typed
+        if as_typed:
             found, faults = checked()
         for fault in faults:
             whole = fault.kind == "model_type" and len(fault.keys) == 1
             said = "must be a section of 'key: value' lines; write {} for its defaults" if whole else fault.message
             self._note(fault.keys, said)
         return found
-
-    def _restore_text(self, data: Any, at: Keys, faults: Iterable[Fault]) -> bool:
-        """A text setting takes ``1.10`` or ``true`` as it was typed, not as YAML reads it."""
-        restored = False
-        for fault in faults:
-            typed = self._draft.typed(fault.keys)
-            if fault.kind == "string_type" and typed not in (None, "", "~", "null"):
-                *around, last = fault.keys[len(at) :]
-                value_at(data, tuple(around))[last] = typed
-                restored = True
-        return restored
 
     def _known(self) -> dict[str, str]:
         """All keys that this recipe could have -> their bounds."""
@@ -308,22 +289,17 @@ class Checker:
 
     def _try(self, section: str, changes: Mapping[str, Keys]) -> Iterator[Wrong]:
         """Check the recipe with other values; see `cbrcore.interfaces.Trial`."""
-        trial = copy.deepcopy(self._draft)
-        trial.problems = []
+        trial = copy.deepcopy(self._document)
+        trial.flaws = []
         del trial.data[section]
-        overrides = [
-            Override(tuple(path.split(".")), self._draft.document_at((section, *keys)), path)
-            for path, keys in changes.items()
-        ]
-        apply_overrides(trial, overrides, self._registry)
+        values = {path: self._document.part((section, *keys), path) for path, keys in changes.items()}
+        apply_overrides(trial, ((tuple(path.split(".")), value) for path, value in values.items()), self._registry)
         Checker(trial, self._registry, self._name, self._folder).check()
-        for problem in trial.problems:
-            if problem.label in changes:
-                inside = dotted(problem.keys).removeprefix(problem.label).lstrip(".")
-                yield changes[problem.label], f"{inside}: {problem.message}" if inside else problem.message
+        for flaw in trial.flaws:
+            if flaw.label in changes:
+                inside = dotted(flaw.keys).removeprefix(flaw.label).lstrip(".")
+                yield changes[flaw.label], f"{inside}: {flaw.message}" if inside else flaw.message
 
     def _note(self, keys: Keys, what: str) -> None:
-        brought = (
-            self._components.brought_by.get(str(keys[0])) if keys and keys[0] not in self._draft.data else None
-        )
-        self._draft.note(keys, what, at=brought)
+        brought_by = self._components.brought_by if keys and keys[0] not in self._document.data else {}
+        self._document.note(keys, what, at=brought_by.get(str(keys[0])) if brought_by else None)

@@ -1,9 +1,10 @@
-"""YAML text -> plain data and the place of every value, with YAML's traps closed; and drafts of recipes.
+"""YAML text -> documents: plain data, the place of every value, what is wrong with it. YAML's traps are closed.
 
 ``1e-4`` is a number; only ``true`` and ``false`` are booleans (``no`` stays a word); ``9:05`` and
 ``2024-01-01`` stay text; keys are always text; duplicate keys and tags are refused; merge keys work.
 
-A draft's values come from the file and from ``--set PATH=VALUE``; each remembers which, so that problems name it.
+The values of a document come from its text and from ``--set PATH=VALUE``; each remembers which, so that what is
+wrong with it names it.
 """
 
 from __future__ import annotations
@@ -25,24 +26,17 @@ MAX_VALUES = 20_000
 
 @dataclass(frozen=True)
 class Flaw:
-    """Something wrong: where (line from 1, and what to call the place) and what.
-
-    It prints as ``label: path: message``, as in ``recipe.yaml:7: training.gamma: ...``.
-    """
+    """Something wrong: where (line from 1), what, and what to call the place if not by its line."""
 
     line: int
     keys: Keys
     message: str
     label: str = ""
 
-    def __str__(self) -> str:
-        line = ": ".join(part for part in (self.label, dotted(self.keys), self.message) if part)
-        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value stands: its key's line, how a plain scalar was typed, and what to call the place."""
+    """Where a value stands: its key's line, how a plain scalar was typed, and what to call the place as in `Flaw`."""
 
     line: int
     typed: str | None = None
@@ -51,16 +45,91 @@ class Place:
 
 @dataclass
 class Document:
-    """What a YAML text holds."""
+    """What a YAML text holds; `name` is what messages call it."""
 
+    name: str = ""
     data: Any = None
     places: dict[Keys, Place] = field(default_factory=dict)
     flaws: list[Flaw] = field(default_factory=list)
 
+    def note(self, keys: Keys, what: str, *, at: Keys | None = None) -> None:
+        """Something is wrong with the value at `keys`, which was written there, or because of what stands `at`."""
+        written = keys if at is None else at
+        around = (written[:end] for end in range(len(written), -1, -1))
+        self._add(next((self.places[part] for part in around if part in self.places), Place(1)), keys, what)
 
-def parse(text: str) -> Document:
+    def _add(self, place: Place, keys: Keys, what: str) -> None:
+        self.flaws.append(Flaw(place.line, keys, what, place.label))
+
+    def typed(self, keys: Keys) -> str | None:
+        """The plain scalar at `keys` as it was typed: ``1.10`` for the number 1.1."""
+        return self.places[keys].typed if keys in self.places else None
+
+    def part(self, keys: Keys, name: str) -> Document:
+        """The value at `keys` as a document of its own."""
+        count = len(keys)
+        places = {known[count:]: place for known, place in self.places.items() if known[:count] == keys}
+        return Document(name, copy.deepcopy(value_at(self.data, keys)), places)
+
+    def put(self, keys: Keys, value: Document) -> None:
+        """Set a value, making the sections on the way to it; its places are called as `value` is."""
+        place = Place(max((known.line for known in self.places.values()), default=0) + 1, label=value.name)
+        for flaw in value.flaws:
+            self._add(place, keys + flaw.keys if flaw.keys else (), flaw.message)
+        if value.flaws:
+            return
+        inner = self.data
+        for depth, key in enumerate(keys[:-1], start=1):
+            if isinstance(inner.get(key), list):
+                self._add(place, keys, f"{dotted(keys[:depth])!r} is a list; set the whole list")
+                return
+            if not isinstance(inner.get(key), dict):
+                inner[key] = {}
+                self.places[keys[:depth]] = place
+            inner = inner[key]
+        inner[keys[-1]] = value.data
+        self.places = {known: at for known, at in self.places.items() if known[: len(keys)] != keys}
+        self.places |= {keys + inside: replace(place, typed=at.typed) for inside, at in value.places.items()}
+
+    def fail_if_wrong(self) -> None:
+        """Raise all flaws as one `RecipeError`, sorted by line, as ``recipe.yaml:7: training.gamma: ...``."""
+        found = {(f.line, f.label or f"{self.name}:{f.line}", dotted(f.keys), f.message) for f in self.flaws}
+        lines = [": ".join(part for part in parts if part) for _, *parts in sorted(found)]
+        if lines:
+            raise RecipeError(["".join(map(_printable, line)) for line in lines])
+
+
+def dotted(keys: Keys) -> str:
+    """``evaluation.splits[1]``."""
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).lstrip(".")
+
+
+def _printable(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
+
+
+def value_at(data: Any, keys: Keys) -> Any:
+    """What nested `data` holds at `keys`; None if there is nothing."""
+    for key in keys:
+        if not holds(data, key):
+            return None
+        data = data[key]
+    return data
+
+
+def holds(data: Any, key: str | int) -> bool:
+    """Whether `data` is a section or a list that has something at `key`."""
+    if isinstance(data, list):
+        return isinstance(key, int) and key < len(data)
+    return isinstance(data, dict) and key in data
+
+
+# -- reading and writing -----------------------------------------------------------------------------------------
+
+
+def parse(text: str, name: str = "") -> Document:
     """Read one YAML document; never raises for what the text holds, see `Document.flaws`."""
-    document = Document()
+    document = Document(name)
     try:
         loader = _Loader(text.removeprefix("\ufeff"), document)
         node = loader.get_single_node()
@@ -74,6 +143,18 @@ def parse(text: str) -> Document:
     except RecursionError:
         document.flaws.append(Flaw(1, (), "is nested too deeply"))
     return document
+
+
+def parse_override(text: str) -> tuple[Keys, Document]:
+    """The path and the value of one ``a.b=c``; the value is YAML under the same rules as in a recipe."""
+    path, equals, value = text.partition("=")
+    keys = tuple(path.strip().split("."))
+    document = parse(value, f"--set {text}")
+    if not equals or not all(keys):
+        document.flaws = [Flaw(1, (), "write PATH=VALUE, as in --set training.gamma=0.95")]
+    elif not value.strip():
+        document.flaws = [Flaw(1, (), f"has no value; write {path}=null, or {path}='' for no text")]
+    return keys, document
 
 
 def dump(data: Any) -> str:
@@ -232,112 +313,3 @@ _SYNTAX = {
     "undefined alias": "this alias ('*name') has no anchor ('&name') before it",
 }
 """PyYAML's words for frequent mistakes -> ours."""
-
-
-# -- drafts ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Override:
-    """A parsed ``--set PATH=VALUE``. What is wrong with it is in the flaws of its value."""
-
-    keys: Keys
-    value: Document
-    label: str
-
-
-def parse_override(text: str) -> Override:
-    """One ``a.b=c``; the value is YAML under the same rules as in a recipe."""
-    path, equals, value = text.partition("=")
-    keys = tuple(path.strip().split("."))
-    if not equals or not all(keys):
-        document = Document(flaws=[Flaw(1, (), "write PATH=VALUE, as in --set training.gamma=0.95")])
-    elif not value.strip():
-        said = f"has no value; write {path}=null, or {path}='' for no text"
-        document = Document(flaws=[Flaw(1, (), said)])
-    else:
-        document = parse(value)
-    return Override(keys, document, f"--set {text}")
-
-
-class Draft:
-    """A recipe under examination; `problems` gathers everything that is wrong."""
-
-    def __init__(self, name: str, document: Document) -> None:
-        self.name = name
-        self.data: Any = document.data
-        self.problems: list[Flaw] = []
-        self._places = dict(document.places)
-        for flaw in document.flaws:
-            self._add(Place(flaw.line), flaw.keys, flaw.message)
-
-    def note(self, keys: Keys, what: str, *, at: Keys | None = None) -> None:
-        """Something is wrong with the value at `keys`, which was written there, or because of what stands `at`."""
-        written = keys if at is None else at
-        around = (written[:end] for end in range(len(written), -1, -1))
-        self._add(next((self._places[part] for part in around if part in self._places), Place(1)), keys, what)
-
-    def typed(self, keys: Keys) -> str | None:
-        """The plain scalar at `keys` as it was typed: ``1.10`` for the number 1.1."""
-        return self._places[keys].typed if keys in self._places else None
-
-    def put(self, override: Override) -> None:
-        """Set a value, making the sections on the way to it."""
-        keys, value = override.keys, override.value
-        place = Place(max((known.line for known in self._places.values()), default=0) + 1, label=override.label)
-        for flaw in value.flaws:
-            self._add(place, keys + flaw.keys if flaw.keys else (), flaw.message)
-        if value.flaws:
-            return
-        inner = self.data
-        for depth, key in enumerate(keys[:-1], start=1):
-            if isinstance(inner.get(key), list):
-                self._add(place, keys, f"{dotted(keys[:depth])!r} is a list; set the whole list")
-                return
-            if not isinstance(inner.get(key), dict):
-                inner[key] = {}
-                self._places[keys[:depth]] = place
-            inner = inner[key]
-        inner[keys[-1]] = value.data
-        self._places = {known: at for known, at in self._places.items() if known[: len(keys)] != keys}
-        for inside, at in value.places.items():
-            self._places[keys + inside] = replace(place, typed=at.typed)
-
-    def document_at(self, keys: Keys) -> Document:
-        """The value at `keys` as a document of its own."""
-        count = len(keys)
-        places = {known[count:]: place for known, place in self._places.items() if known[:count] == keys}
-        return Document(copy.deepcopy(value_at(self.data, keys)), places)
-
-    def fail_if_wrong(self) -> None:
-        """Raise all problems as one `RecipeError`, sorted by line."""
-        if self.problems:
-            found = sorted(
-                set(self.problems), key=lambda flaw: (flaw.line, flaw.label, dotted(flaw.keys), flaw.message)
-            )
-            raise RecipeError([str(flaw) for flaw in found])
-
-    def _add(self, place: Place, keys: Keys, what: str) -> None:
-        label = place.label or f"{self.name}:{place.line}"
-        self.problems.append(Flaw(place.line, keys, what, label))
-
-
-def dotted(keys: Keys) -> str:
-    """``evaluation.splits[1]``."""
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).lstrip(".")
-
-
-def holds(data: Any, key: str | int) -> bool:
-    """Whether `data` is a section or a list that has something at `key`."""
-    if isinstance(data, list):
-        return isinstance(key, int) and key < len(data)
-    return isinstance(data, dict) and key in data
-
-
-def value_at(data: Any, keys: Keys) -> Any:
-    """What nested `data` holds at `keys`; None if there is nothing."""
-    for key in keys:
-        if not holds(data, key):
-            return None
-        data = data[key]
-    return data

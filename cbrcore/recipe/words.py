@@ -54,8 +54,7 @@ def check(
     try:
         return validated(model, data, resolve), []
     except ValidationError as error:
-        own = settings_of(json_schema(model)) if known is None else ()
-        paths = known() if known else {path: bounds(field) for path, field, _ in own}
+        paths = known() if known else {path: bounds(field) for path, field, _ in settings_of(model)}
         # if nothing written is wrong, then the author's own default is
         found = _written(error, data) or [(detail["loc"], detail) for detail in error.errors()]
         faults = [((*at, *keys), detail) for keys, detail in found]
@@ -191,9 +190,17 @@ def json_schema(model: type[BaseModel]) -> dict[str, Any]:
         raise PluginError(f"settings {model.__name__} have a type that no recipe can hold: {error}") from error
 
 
-def settings_of(schema: Schema, prefix: str = "") -> Iterator[tuple[str, Schema, bool]]:
-    """The settings in the `json_schema` of a model: dotted path, schema of its own, and whether it is required."""
-    definitions = schema.get("$defs", {})
+def settings_of(model: type[BaseModel]) -> Iterator[tuple[str, Schema, bool]]:
+    """Every setting of `model`, nested ones too: dotted path, JSON Schema, and whether it is required.
+
+    Raises:
+        PluginError: as of `json_schema`.
+    """
+    schema = json_schema(model)
+    yield from _settings(schema, schema.get("$defs", {}), "")
+
+
+def _settings(schema: Schema, definitions: Schema, prefix: str) -> Iterator[tuple[str, Schema, bool]]:
     for name, field in schema.get("properties", {}).items():
         branches = (field, *field.get("anyOf", ()))
         meant = [definitions.get(branch.get("$ref", "").rpartition("/")[2], {}) for branch in branches]
@@ -201,7 +208,7 @@ def settings_of(schema: Schema, prefix: str = "") -> Iterator[tuple[str, Schema,
         if section is None or "anyOf" in field:
             yield prefix + name, field, name in schema.get("required", ())
         if section is not None:
-            yield from settings_of({**section, "$defs": definitions}, f"{prefix}{name}.")
+            yield from _settings(section, definitions, f"{prefix}{name}.")
 
 
 def bounds(field: Schema) -> str:

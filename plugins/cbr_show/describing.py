@@ -141,8 +141,7 @@ def describe(model: type[BaseModel]) -> list[Setting]:
     Raises:
         PluginError: a field's type has no JSON form, so that no recipe could hold it.
     """
-    schema = json_schema(model)
-    definitions = schema.get("$defs", {})
+    definitions = json_schema(model).get("$defs", {})
     return [
         Setting(
             path,
@@ -151,7 +150,7 @@ def describe(model: type[BaseModel]) -> list[Setting]:
             bounds(field),
             " ".join(field.get("description", "").split()),
         )
-        for path, field, required in settings_of(schema)
+        for path, field, required in settings_of(model)
     ]
 
 

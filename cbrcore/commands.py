@@ -61,7 +61,7 @@ def run(
     if path is None:
         hint = "cbr run RECIPE, or cbr run --resume DIR"
         raise CbrError("name a RECIPE to run, or a run to continue", hint=hint)
-    checked, report = checked_recipe(path, overrides_of(set_, seed, device), plugin or ())
+    checked, report = checked_recipe(path, overrides_of(set_, seed=seed, device=device), plugin or ())
     if resume:
         results, folder = runs.resume(checked, report, resume)
     else:

@@ -62,7 +62,9 @@ def checked_recipe(path: Path, sets: Sequence[str], plugins: Sequence[Path]) -> 
     return load_recipe(path, overrides=sets, registry=report.registry), report
 
 
-def overrides_of(sets: Sequence[str] | None, seed: int | None, device: str | None) -> list[str]:
+def overrides_of(
+    sets: Sequence[str] | None = None, *, seed: int | None = None, device: str | None = None
+) -> list[str]:
     """All overrides, in the form of --set."""
     options = {"seed": seed, "run.device": device}
     return [*(sets or ()), *(f"{path}={value}" for path, value in options.items() if value is not None)]

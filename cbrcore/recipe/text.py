@@ -287,7 +287,7 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar(_TAG + "str", text, style='"' if rare_break else None)
 
 
-_Loader.add_constructor(_TAG + "merge", yaml.SafeLoader.construct_yaml_str)  # "<<" where it is no key
+_Loader.add_constructor(_TAG + "merge", yaml.SafeLoader.construct_yaml_str)  # type: ignore[type-var]  # no key
 _Dumper.add_representer(str, _represent_text)
 for _kind, (_pattern, _first) in _PLAIN.items():
     for _rules in (_Loader, _Dumper):

@@ -131,11 +131,12 @@ def guarded(look: Callable[[], Iterable[Finding]], wrong: Finding) -> list[Findi
     try:
         with redirect_stdout(sys.stderr):  # stdout is for the findings, whatever a check prints
             found.extend(look())
-    except (Exception, SystemExit) as error:
-        ours = isinstance(error, CbrError)
-        said = error.message if ours else f"{type(error).__name__}: {error}"
-        mend = error.hint if ours and error.hint else wrong.mend
+    except CbrError as error:
+        said, mend = error.message, error.hint or wrong.mend
         found.append(replace(wrong, found=one_line(f"{wrong.found}{said}"), mend=one_line(mend)))
+    except (Exception, SystemExit) as error:
+        said = f"{wrong.found}{type(error).__name__}: {error}"
+        found.append(replace(wrong, found=one_line(said)))
     return found
 
 

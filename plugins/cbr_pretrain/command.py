@@ -33,7 +33,7 @@ def pretrain(
     plugin: PluginFiles = None,
 ) -> None:
     """Pretrain a recipe's retriever, for any number of runs: `training: {pretrain: {retriever: DIR}}`."""
-    sets = overrides_of(set_, seed, device)
+    sets = overrides_of(set_, seed=seed, device=device)
     checked, report = checked_recipe(recipe, sets, plugin or ())
     from cbr_pretrain import session
     from cbr_pretrain.session import collector_overrides

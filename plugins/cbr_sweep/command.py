@@ -41,7 +41,7 @@ def sweep(
     plugin: PluginFiles = None,
 ) -> None:
     """Execute all runs of a recipe's sweep. Repeat it at will: what is done is skipped, the rest continues."""
-    sets = overrides_of(set_, seed, None)
+    sets = overrides_of(set_, seed=seed)
     checked, report = checked_recipe(recipe, sets, plugin or ())
     plan = make_plan(SweepRequest(recipe, checked, sets, only, seed), out, report.registry)
     if dry_run:

@@ -39,7 +39,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_wheel_holds_the_recipes_and_every_file_of_the_packages(wheel: Path):
     held = set(zipfile.ZipFile(wheel).namelist())
     data = wheel.name.replace("-py3-none-any.whl", ".data/data/share/cbr")
-    assert {f"{data}/{recipe}" for recipe in RECIPES if "/smoke/" not in recipe} <= held
+    assert {f"{data}/{recipe}" for recipe in RECIPES} <= held
     for folder in (ROOT / "cbrcore", *(ROOT / "plugins").iterdir()):
         files = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
         top = folder.parent

@@ -112,17 +112,12 @@ def asked(component: Component, info: PluginInfo, *, quick: bool) -> list[Findin
                 raise TypeError(f"it gave a {type(found).__name__}, not a Finding")
             if found.status not in get_args(Health):
                 raise ValueError(f"the status of {found.name!r} is {found.status!r}, none of {get_args(Health)}")
-            yield Finding(
-                one_line(found.section),
-                one_line(found.name),
-                found.status,
-                one_line(found.found),
-                one_line(found.mend),
-            )
+            section, name, said, mend = map(one_line, (found.section, found.name, found.found, found.mend))
+            yield Finding(section, name, found.status, said, mend)
 
-    status, mend = _blame(info)
-    said = f"its check failed ({info.distribution} {info.version}): "
-    return guarded(look, Finding("plugins", component.qualified, status, said, mend))
+    status, how = _blame(info)
+    failed = f"its check failed ({info.distribution} {info.version}): "
+    return guarded(look, Finding("plugins", component.qualified, status, failed, how))
 
 
 def guarded(look: Callable[[], Iterable[Finding]], wrong: Finding) -> list[Finding]:
@@ -132,11 +127,10 @@ def guarded(look: Callable[[], Iterable[Finding]], wrong: Finding) -> list[Findi
         with redirect_stdout(sys.stderr):  # stdout is for the findings, whatever a check prints
             found.extend(look())
     except CbrError as error:
-        said, mend = error.message, error.hint or wrong.mend
-        found.append(replace(wrong, found=one_line(f"{wrong.found}{said}"), mend=one_line(mend)))
+        said, mend = one_line(f"{wrong.found}{error.message}"), one_line(error.hint or wrong.mend)
+        found.append(replace(wrong, found=said, mend=mend))
     except (Exception, SystemExit) as error:
-        said = f"{wrong.found}{type(error).__name__}: {error}"
-        found.append(replace(wrong, found=one_line(said)))
+        found.append(replace(wrong, found=one_line(f"{wrong.found}{type(error).__name__}: {error}")))
     return found
 
 

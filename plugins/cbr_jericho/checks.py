@@ -19,11 +19,11 @@ def games(*, quick: bool) -> Iterator[Finding]:
     """Which of the paper's games are here."""
     inventory = paper_inventory()
     present = sum(game.status == "present" for game in inventory)
-    everything = present == len(inventory)
-    mend = "" if everything else "cbr games add PATH, or cbr games fetch"
-    yield Finding(
-        "games", "Jericho", "ok" if everything else "absent", f"{present} of {len(inventory)} games", mend
-    )
+    found = f"{present} of {len(inventory)} games"
+    if present == len(inventory):
+        yield Finding("games", "Jericho", "ok", found)
+    else:
+        yield Finding("games", "Jericho", "absent", found, "cbr games add PATH, or cbr games fetch")
     for game in inventory:
         if game.status == "wrong":
             yield Finding("games", game.name, "problem", f"{game.path}: {game.problem}", "cbr games add PATH")

@@ -16,7 +16,6 @@ _WHERE = {
         "ComponentConfig", "MemoryConfig", "NestedPart", "NoSettings", "Part", "Settings", "TrainingConfig",
         "cache_dir", "expand_path",
     ),
-    "cycle.casefiles": ("read_cases", "write_cases"),
     "cycle.reasoner": ("CaseBasedReasoner",),
     "errors": ("CbrError", "GameError", "ModelError", "RunFailed", "closest", "suggest"),
     "hookspecs": ("API_VERSION", "hookimpl"),
@@ -45,8 +44,6 @@ __all__ = ["__version__", *sorted(_MODULE_OF)]
 
 if TYPE_CHECKING:
     from cbrcore.config import *  # noqa: F403
-    from cbrcore.cycle.casefiles import read_cases as read_cases
-    from cbrcore.cycle.casefiles import write_cases as write_cases
     from cbrcore.cycle.reasoner import CaseBasedReasoner as CaseBasedReasoner
     from cbrcore.errors import *  # noqa: F403
     from cbrcore.hookspecs import *  # noqa: F403

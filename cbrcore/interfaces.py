@@ -292,7 +292,7 @@ class RetainPolicy(Protocol):
 
 @dataclass(frozen=True)
 class StoredCases:
-    """What the files of a case memory hold (`cbrcore.cycle.casefiles`).
+    """What the files of a case memory hold (`Memory.read`).
 
     Attributes:
         keys: [len(cases), ...], None without cases.
@@ -333,7 +333,7 @@ class CaseStore(Protocol):
         """Add the cases of another run, with these keys [len(stored.cases), ...]."""
 
     def save(self, folder: Path, *, weights: str = "") -> None:
-        """Write everything into `folder`, the cases among it as `cbrcore.cycle.casefiles` has them."""
+        """Write everything into `folder`, for `load`."""
 
     def load(self, folder: Path) -> None:
         """Replace the contents by what `save` wrote. RunFolderError: damaged, or made by other encoders."""
@@ -368,6 +368,9 @@ class Memory(CaseStore, Protocol):
             step: environment steps of the run so far.
             situation: what the key was made of.
         """
+
+    def read(self, folder: Path) -> StoredCases:
+        """The cases that a memory of this kind saved, in whichever run. RunFolderError: missing or damaged."""
 
     def note_outcome(self, item: RetainItem, provenance: Provenance, *, failed: bool, step: int) -> None:
         """What came of an executed action that has a key (`failed`: it was reused and earned nothing)."""

@@ -30,7 +30,6 @@ from pydantic import BaseModel
 from torch import Tensor
 
 from cbrcore.config import NoSettings, TrainingConfig
-from cbrcore.cycle.casefiles import read_cases
 from cbrcore.cycle.evaluation import FrozenActor
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.cycle.retriever import Retriever
@@ -389,10 +388,18 @@ class MemorySuite(Suite):
         with pytest.raises(CbrError):
             self.make(replace(build, identity="another")).load(tmp_path / "memory")
 
+    def test_what_is_saved_can_be_read_and_what_is_missing_is_told(self, build: Build, tmp_path: Path) -> None:
+        self.filled(build).save(tmp_path / "memory", weights="w")
+        stored = self.make(build).read(tmp_path / "memory")
+        assert [case.template for case in stored.cases] == [PUT.template, TAKE.template]
+        assert (stored.identity, stored.weights, list(stored.situations)) == ("suite", "w", [*GRAPHS[:2]])
+        with pytest.raises(CbrError):
+            self.make(build).read(tmp_path / "nowhere")
+
     def test_the_cases_of_another_run_are_added_and_equal_ones_counted(self, build: Build, tmp_path: Path) -> None:
         memory = self.filled(build)
         self.filled(build, 1, 2).save(tmp_path / "other")
-        memory.merge(read_cases(tmp_path / "other"), KEYS[1:3])
+        memory.merge(memory.read(tmp_path / "other"), KEYS[1:3])
         assert [case.rewarded for case in memory.cases] == [1, 2, 1]
         assert len({case.id for case in memory.cases}) == 3
 

@@ -20,7 +20,6 @@ from cbrcore.console import StopRequest
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import dump_recipe, load_recipe
 from cbrcore.runs.assemble import Parts, assemble
-from cbrcore.runs.checkpoint import agent_modules
 from cbrcore.runs.folder import METRICS_FILE, RECIPE_FILE, RunFolder
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -71,7 +70,7 @@ def load(path: Path, settings: dict[str, str]) -> Recipe:
 
 def train(recipe: Recipe, folder: Path) -> tuple[Parts, dict[str, torch.Tensor]]:
     """The trained parts, and their parameters as they were before."""
-    parts = assemble(recipe, load_plugins().registry, recipe_dir=recipe.directory)
+    parts = assemble(recipe, load_plugins().registry)
     before = {name: value.detach().clone() for name, value in parameters(parts).items()}
     records = RunFolder.create(recipe.name, folder)
     records.write_text(RECIPE_FILE, dump_recipe(recipe))
@@ -86,7 +85,7 @@ def train(recipe: Recipe, folder: Path) -> tuple[Parts, dict[str, torch.Tensor]]
 def parameters(parts: Parts) -> dict[str, torch.nn.Parameter]:
     return {
         f"{part}.{name}": value
-        for part, module in agent_modules(parts.reasoner).items()
+        for part, module in parts.reasoner.modules().items()
         for name, value in module.named_parameters()
     }
 

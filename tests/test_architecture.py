@@ -53,7 +53,7 @@ LATE = {
 """Further rooms that are imported inside functions alone, when a command or a script gets there."""
 
 WITHIN = {
-    "cycle": {"casefiles": "", "runner": "", "retriever": "", "reasoner": "retriever",
+    "cycle": {"runner": "", "retriever": "", "reasoner": "retriever",
               "evaluation": "reasoner runner", "__init__": ""},
     "runs": {"folder": "", "checkpoint": "", "assemble": "", "trainer": "assemble checkpoint folder",
              "opened": "assemble checkpoint folder",
@@ -88,8 +88,8 @@ HEAVY = {
     "sklearn",
 }
 
-SHARED = {"cbr_nn", "cbr_commonsense", "cbr_keys", "cbr_a2c", "cbr_report"}
-"""Plugins and packages that other plugins may import: networks, knowledge, keys, losses, figures and pages."""
+SHARED = {"cbr_nn", "cbr_commonsense", "cbr_keys", "cbr_a2c", "cbr_memory", "cbr_report"}
+"""Plugins and packages that others may import: networks, knowledge, keys, losses, case files, figures, pages."""
 PLAIN = {"cbr_nn", "cbr_commonsense", "cbr_keys"}
 """Of these, packages that offer nothing themselves."""
 

@@ -92,7 +92,7 @@ def test_an_engine_that_is_killed_in_the_middle_of_an_episode_costs_that_episode
     monkeypatch.setenv("CBR_CACHE", str(cache_dir))
     registry = load_plugins().registry
     recipe = load_recipe(SMOKE, overrides=["run.env_steps=80"], registry=registry)
-    parts = assemble(recipe, registry, recipe_dir=recipe.directory)
+    parts = assemble(recipe, registry)
     observe = LearningActor.observe
 
     def kill_once(self, *step) -> None:

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from parts import DenseIndex, act
 
+from cbr_memory.files import read_cases
 from cbr_memory.memory import CaseMemory
-from cbrcore.cycle.casefiles import read_cases
 from cbrcore.errors import RunFolderError
 from cbrcore.types import Provenance, StateGraph
 

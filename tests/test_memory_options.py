@@ -12,8 +12,8 @@ from test_memory import HERE, UNREWARDED
 from test_reasoner import BOOK_SHELF, LOOK, NOVEL_RACK, NOVEL_SHELF, TABLE, outcome, rng
 from toy_run import run
 
+from cbr_memory.files import read_cases
 from cbr_memory.memory import CaseMemory
-from cbrcore.cycle.casefiles import read_cases
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import RunFailed, RunFolderError

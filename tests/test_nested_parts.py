@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -290,7 +289,7 @@ def test_a_recipe_is_listed_with_the_parts_in_its_parts(registry: Registry):
 
 def build(registry: Registry, *overrides: str, text: str = RECIPE) -> torch.nn.Module:
     recipe = read(text, registry, "evaluation.splits=[]", *overrides)
-    return assemble(recipe, registry, recipe_dir=Path.cwd()).reasoner.agent
+    return assemble(recipe, registry).reasoner.agent
 
 
 def test_the_outer_part_builds_the_inner_one_from_its_settings(registry: Registry):

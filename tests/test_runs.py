@@ -234,12 +234,9 @@ def test_keys_that_follow_the_parameters_do_so_before_the_first_decision(copied)
 def test_the_memory_is_a_collection_of_cases(run):
     assert len(run.memory) == len(list(run.memory)) == run.results["training"]["memory_size"] > 0
     case = next(iter(run.memory))
-    assert run.memory.case(case.id) is case
-    assert run.memory.situation(case) is not None
-    assert case not in [match.case for match in run.memory.neighbours(case, count=100)]
+    assert run.memory.store.situations[case.id] is not None
+    assert run.memory.compared(run.memory.store.key_of(case))[0].relevance == pytest.approx(1)
     assert list(run.memories) == ["memory"]
-    with pytest.raises(cbr.CbrError, match="has no case 999"):
-        run.memory.case(999)
     assert f"{len(run.memory)} cases" in repr(run.memory)
 
 
@@ -309,7 +306,7 @@ def test_looking_leaves_the_folder_as_it_is(copied):
     before = digest(copied)
     with cbr.open(copied) as opened:
         list(opened.play())
-        assert opened.memory.neighbours(next(iter(opened.memory))) is not None
+        assert opened.memory.compared(opened.memory.store.key_of(next(iter(opened.memory))))
     assert digest(copied) == before
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from cbrcore.cycle.reasoner import CaseBasedReasoner, Trace
 from cbrcore.cycle.runner import Actor, play_episode
 from cbrcore.interfaces import AgentInput, Environment
-from cbrcore.rng import derive_seed
+from cbrcore.rng import derive_seed, generator
 from cbrcore.types import Decision, Ending, Episode, Observation, StepResult
 
 ActorFactory = Callable[[np.random.Generator], Actor]
@@ -51,10 +52,9 @@ class UniformActor:
         """Nothing to forget."""
 
     def decide(self, observation: Observation) -> tuple[Decision, Trace]:
-        action = observation.admissible[int(self._rng.integers(len(observation.admissible)))]
-        decision = Decision(
-            action, "agent", agent_action=action, agent_probability=1 / len(observation.admissible)
-        )
+        count = len(observation.admissible)
+        action = observation.admissible[int(self._rng.integers(count))]
+        decision = Decision(action, "agent", agent_action=action, agent_probability=1 / count)
         return decision, Trace(AgentInput(observation))
 
     def observe(self, decision: Decision, trace: Trace, result: StepResult) -> None:
@@ -85,21 +85,15 @@ class ReuseCounts:
 
 @dataclass(frozen=True)
 class Played:
-    """What an evaluation keeps of a play."""
+    """What an evaluation keeps of a play; `number` is the pass's."""
 
     game: str
     number: int
     steps: int
     score: float
     norm_score: float | None
-    ending: Ending
+    ending: Ending | None
     reuse: ReuseCounts
-
-    @classmethod
-    def of(cls, episode: Episode, number: int) -> Played:
-        assert episode.ending is not None
-        counts = ReuseCounts.of(episode)
-        return cls(episode.game, number, episode.steps, episode.score, episode.norm_score, episode.ending, counts)
 
 
 def play_passes(
@@ -121,9 +115,11 @@ def play_passes(
     plays = []
     for number in range(passes):
         stream = pass_seed(seed, split, number)
-        actor = make_actor(np.random.Generator(np.random.PCG64(stream)))
+        actor = make_actor(generator(stream))
         for game in environment.games(split):
-            plays.append(Played.of(play_episode(environment, actor, game, game_seed(stream, game)), number))
+            one = play_episode(environment, actor, game, game_seed(stream, game))
+            reuse = ReuseCounts.of(one)
+            plays.append(Played(game, number, one.steps, one.score, one.norm_score, one.ending, reuse))
             after_play()
     return plays
 
@@ -149,33 +145,18 @@ class Measure:
         random policy; the optimal steps where the games tell them."""
         first, *others = modes
         found = self._play(split, first) | {"mode": first}
-        for mode in (*others, "random"):
-            found[mode] = self._play(split, mode)
-        games = self.environment.games(split)
-        known = [
-            steps for game in games if (steps := self.environment.game_info(game).get("optimal_steps")) is not None
-        ]
-        found["optimal_steps"] = statistics.fmean(known) if known else None
-        return found
+        found |= {mode: self._play(split, mode) for mode in (*others, "random")}
+        facts = [self.environment.game_info(game) for game in self.environment.games(split)]
+        return found | {"optimal_steps": _mean(fact.get("optimal_steps") for fact in facts)}
 
     def _play(self, split: str, mode: str) -> dict[str, Any]:
-        self.phase(
-            f"evaluating on {split!r}, {mode} (game plays)", self.passes * len(self.environment.games(split))
-        )
-        plays = play_passes(
-            self.environment,
-            self._actor_of(mode),
-            split,
-            passes=self.passes,
-            seed=self.seed,
-            after_play=self.after_play,
-        )
-        return summarize(plays)
-
-    def _actor_of(self, mode: str) -> ActorFactory:
-        if mode == "random":
-            return UniformActor
-        return lambda rng: FrozenActor(self.reasoner, rng, greedy=mode == "greedy")
+        count = self.passes * len(self.environment.games(split))
+        self.phase(f"evaluating on {split!r}, {mode} (game plays)", count)
+        actor: ActorFactory = UniformActor
+        if mode != "random":
+            actor = partial(FrozenActor, self.reasoner, greedy=mode == "greedy")
+        how = {"passes": self.passes, "seed": self.seed}
+        return summarize(play_passes(self.environment, actor, split, **how, after_play=self.after_play))
 
 
 def pass_seed(seed: int, split: str, number: int) -> int:
@@ -190,21 +171,21 @@ def game_seed(stream: int, game: str) -> int:
 
 def summarize(plays: Sequence[Played]) -> dict[str, Any]:
     """JSON-able figures: mean and std of steps and normalized score, per game and over all."""
+    games: dict[str, list[Played]] = {}
+    for play in plays:
+        games.setdefault(play.game, []).append(play)
     return {
-        "steps": mean_std(plays, lambda play: float(play.steps)),
+        "steps": mean_std(plays, lambda play: play.steps),
         "norm_score": mean_std(plays, lambda play: play.norm_score),
         "score": mean_std(plays, lambda play: play.score),
-        "endings": dict(sorted(Counter(play.ending.value for play in plays).items())),
+        "endings": dict(sorted(Counter(str(play.ending) for play in plays).items())),
         "total_steps": sum(play.steps for play in plays),
         "reused": sum(play.reuse.reused for play in plays),
         "reuse_rewarded": sum(play.reuse.rewarded for play in plays),
         "reuse_agent_same": sum(play.reuse.agent_same for play in plays),
         "games": {
-            game: {
-                "steps": statistics.fmean(play.steps for play in plays if play.game == game),
-                "norm_score": _mean([play.norm_score for play in plays if play.game == game]),
-            }
-            for game in dict.fromkeys(play.game for play in plays)
+            game: {"steps": _mean(p.steps for p in of_game), "norm_score": _mean(p.norm_score for p in of_game)}
+            for game, of_game in games.items()
         },
     }
 
@@ -213,25 +194,25 @@ def ood_gap(evaluation: Mapping[str, Any]) -> dict[str, float] | None:
     """|OUT - IN| of the mean steps and normalized score [P App. H]; None unless both splits were played."""
     if not {"in", "out"} <= evaluation.keys():
         return None
-    gaps = {
-        metric: (evaluation["out"][metric]["mean"], evaluation["in"][metric]["mean"])
-        for metric in ("steps", "norm_score")
-    }
-    return {metric: abs(out - inside) for metric, (out, inside) in gaps.items() if None not in (out, inside)}
+    gaps = {}
+    for metric in ("steps", "norm_score"):
+        inside, out = (evaluation[split][metric]["mean"] for split in ("in", "out"))
+        if None not in (inside, out):
+            gaps[metric] = abs(out - inside)
+    return gaps
 
 
 def mean_std(plays: Sequence[Played], value: Callable[[Played], float | None]) -> dict[str, float | None]:
     """Mean over plays, and the sample standard deviation of the passes' means (0 for a single pass)."""
-    passes = [
-        _mean([value(play) for play in plays if play.number == number])
-        for number in sorted({play.number for play in plays})
-    ]
-    known = [mean for mean in passes if mean is not None]
+    numbers = sorted({play.number for play in plays})
+    means = [_mean(value(play) for play in plays if play.number == number) for number in numbers]
+    known = [mean for mean in means if mean is not None]
     if not known:
         return {"mean": None, "std": None}
     return {"mean": statistics.fmean(known), "std": statistics.stdev(known) if len(known) > 1 else 0.0}
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Of those that are known."""
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None

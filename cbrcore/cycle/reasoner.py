@@ -1,12 +1,13 @@
 """Case-based reasoning: retrieve -> reuse -> revise -> retain, Algorithm 1 of the paper in one file.
 
-The reasoner decides; it does not learn. Losses live in `cbrcore.training`, the episode loop in
-`cbrcore.cycle.runner`. Without a retriever the same class is the plain neural agent.
+The reasoner decides; it does not learn. Losses are the learner's, the episode loop is `cbrcore.cycle.runner`.
+Without a retriever the same class is the plain neural agent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import TYPE_CHECKING
@@ -24,17 +25,9 @@ from cbrcore.interfaces import (
     RevisingAgent,
     Situation,
     Stopwatch,
+    Trainable,
 )
-from cbrcore.types import (
-    Action,
-    Candidate,
-    Decision,
-    Match,
-    Observation,
-    Provenance,
-    StepResult,
-    arity,
-)
+from cbrcore.types import Action, Candidate, Decision, Match, Observation, Provenance, StepResult, arity
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -93,14 +86,13 @@ class CaseBasedReasoner:
 
     def companion(self) -> CaseBasedReasoner:
         """Another player of the same agent with the same memory, for a second game at the same time."""
-        return CaseBasedReasoner(
-            self.agent,
-            self.retriever,
-            self.retain_policy,
-            gamma=self.gamma,
-            retry_failed=self.retry_failed,
-            clock=self.clock,
-        )
+        other = copy(self)
+        other.begin_episode()
+        return other
+
+    def modules(self) -> dict[str, Trainable]:
+        """Everything that has weights or buffers, by name."""
+        return {"agent": self.agent} | (self.retriever.modules() if self.retriever else {})
 
     def begin_episode(self) -> None:
         """Forget the previous episode's buffer T, history and recurrent state."""
@@ -134,9 +126,16 @@ class CaseBasedReasoner:
             return self.retriever.encoder.situation(observation, self._past)
 
     def consider(self, observation: Observation, situation: Situation) -> AgentInput:
-        """Retrieve and reuse: what the agent sees, and the candidates that the memory offers."""
-        candidates = self._reuse(self._retrieve(situation, observation), observation)
-        return AgentInput(observation, self._state, tuple(candidates))
+        """Retrieve and reuse: what the agent sees, and the candidates that the memory offers. Each is the template
+        of a retrieved action on the entities V_a of a current one [P §4.3]."""
+        admissible = {action.text: action for action in observation.admissible}
+        candidates = tuple(
+            self._adapt(match, action, admissible)
+            for action, matches in self._retrieve(situation, observation)
+            for match in matches
+            if arity(match.case.template) == len(action.entities)
+        )
+        return AgentInput(observation, self._state, candidates)
 
     def conclude(
         self,
@@ -150,15 +149,14 @@ class CaseBasedReasoner:
         """Revise: the most relevant candidate that is admissible, else the action of pi. An agent that revises
         itself has weighed the candidates: its own action is executed, whoever offered it [App. E]."""
         observation, candidates = agent_input.observation, agent_input.candidates
-        probabilities = _softmax(output.logits)  # [A]
+        probabilities = output.logits.detach().double().softmax(dim=0).cpu().numpy()  # [A]
         value, self._state = float(output.value), output.state
         agent_action = observation.admissible[_draw(probabilities, rng, greedy=greedy)]
         if self.revising is not None:
             chosen = self.revising.revise(candidates, agent_action)
         else:
-            chosen = most_relevant(
-                candidates, dict(zip(observation.admissible, probabilities.tolist(), strict=True))
-            )
+            policy = dict(zip(observation.admissible, probabilities.tolist(), strict=True))
+            chosen = most_relevant(candidates, policy)
         action = agent_action if chosen is None or self.revising else chosen.action
         decision = Decision(
             action=action,
@@ -194,18 +192,6 @@ class CaseBasedReasoner:
         matches = self.retriever.retrieve(situation, [seeds for seeds, _ in distinct])
         return [(action, found) for action, found in zip(distinct.values(), matches, strict=True) if found]
 
-    # -- reuse ---------------------------------------------------------------------------------------------
-
-    def _reuse(self, retrieved: Sequence[tuple[Action, list[Match]]], observation: Observation) -> list[Candidate]:
-        """The template of the retrieved action on the entities V_a of the current one [P §4.3]."""
-        admissible = {action.text: action for action in observation.admissible}
-        return [
-            self._adapt(match, action, admissible)
-            for action, matches in retrieved
-            for match in matches
-            if arity(match.case.template) == len(action.entities)
-        ]
-
     def _adapt(self, match: Match, current: Action, admissible: dict[str, Action]) -> Candidate:
         """Entities in the order of the current action; if that is inadmissible, in the other orders."""
         orders = [
@@ -217,8 +203,6 @@ class CaseBasedReasoner:
             return Candidate(orders[0], match, current.seeds, "inadmissible")
         failed = match.against >= match.relevance or (not self.retry_failed and fitting.text in self._failed)
         return Candidate(fitting, match, current.seeds, "failed" if failed else "admissible")
-
-    # -- the agent -----------------------------------------------------------------------------------------
 
     def value_of(self, observation: Observation) -> float:
         """V(s) after the steps taken so far; changes nothing (the bootstrap of the returns)."""
@@ -300,13 +284,6 @@ def decide_together(
         player.conclude(agent_input, output, situation, rng, greedy=greedy)
         for player, situation, agent_input, output in zip(reasoners, situations, inputs, outputs, strict=True)
     ]
-
-
-def _softmax(logits: Tensor) -> np.ndarray:
-    """[A] probabilities in double precision."""
-    import torch
-
-    return torch.softmax(logits.detach().double(), dim=0).cpu().numpy()
 
 
 def most_relevant(candidates: Sequence[Candidate], probability: dict[Action, float]) -> Candidate | None:

@@ -99,8 +99,7 @@ class Retriever:
         """For each seed tuple the most similar case with relevance delta > tau (several only if they tie)."""
         if not tuples or not len(self.memory):
             return [[] for _ in tuples]
-        if self.refresh:
-            self._refresh()
+        self._refresh()
         keys = self.keys(situation, tuples)
         with self.clock.part("memory"):
             return self.memory.retrieve(keys)
@@ -108,17 +107,14 @@ class Retriever:
     def key(self, situation: Situation, seeds: EntityTuple) -> Tensor:
         """[...]: the key of one context, to look into the memory with. An episode that goes on notices nothing: it
         computes its keys together, which may differ from this one in the last bit."""
-        if self.refresh:
-            self._refresh()
+        self._refresh()
         pair = (situation, seeds)
         known = self._keys.values().get(pair)
         return self._keys_of([pair])[0] if known is None else known
 
     def digest(self) -> str:
         """Of the parameters that make keys; equal digests mean that keys can be exchanged."""
-        return tensors_digest(
-            {f"{name}:{key}": v for name, part in self.modules().items() for key, v in part.state_dict().items()}
-        )
+        return tensors_digest(module_tensors(self.modules()))
 
     def parameters(self) -> list[Parameter]:
         """All that can be trained."""
@@ -145,14 +141,14 @@ class Retriever:
         return len(self.memory) - before
 
     def _refresh(self) -> None:
-        """Make the keys of all cases anew if the parameters have changed since it was last done."""
-        cache = self._refreshed.values()
-        if not cache:
-            for memory in self.memory.stores().values():
-                pairs = [(memory.situations.get(case.id), case.seeds) for case in memory.cases]
-                if pairs:
-                    memory.replace_keys(self._keys_of(pairs))
-            cache["done"] = True
+        """Where keys follow the parameters: make those of all cases anew if these have changed since."""
+        if not self.refresh or (cache := self._refreshed.values()):
+            return
+        for store in self.memory.stores().values():
+            pairs = [(store.situations.get(case.id), case.seeds) for case in store.cases]
+            if pairs:
+                store.replace_keys(self._keys_of(pairs))
+        cache["done"] = True
 
     def _keys_of(self, pairs: Sequence[tuple[Situation, EntityTuple]]) -> Tensor:
         """[n, ...]: the keys of cases, from their situations and seeds."""
@@ -160,18 +156,19 @@ class Retriever:
 
         if any(situation is None for situation, _ in pairs):
             raise RunFailed("the keys of some cases cannot be made again: their situations were not stored")
+        chunks = [pairs[at : at + PAIRS_AT_ONCE] for at in range(0, len(pairs), PAIRS_AT_ONCE)]
         with self.clock.part("encoder"), torch.no_grad():
-            return torch.cat(
-                [
-                    self.quantizer.keys(self.encoder.contexts_of_pairs(pairs[at : at + PAIRS_AT_ONCE]))
-                    for at in range(0, len(pairs), PAIRS_AT_ONCE)
-                ]
-            )
+            return torch.cat([self.quantizer.keys(self.encoder.contexts_of_pairs(chunk)) for chunk in chunks])
 
 
 def view_of(encoder: ContextEncoder, action: Action) -> Action:
     """The action as the encoder sees it; most take it as it is."""
     return encoder.view(action) if isinstance(encoder, ViewsActions) else action
+
+
+def module_tensors(modules: Mapping[str, Trainable]) -> dict[str, Tensor]:
+    """The state dicts of several modules as one: "name:key" -> tensor."""
+    return {f"{name}:{key}": value for name, part in modules.items() for key, value in part.state_dict().items()}
 
 
 def tensors_digest(tensors: Mapping[str, Tensor]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from cbrcore.errors import CbrError, RunFailed
 from cbrcore.interfaces import ConcurrentEnvironment, Environment, Stopwatch
-from cbrcore.types import Action, Decision, Episode, Observation, StepResult, Transition
+from cbrcore.types import Decision, Episode, Observation, StepResult, Transition
 
 
 class Actor(Protocol):
@@ -46,6 +46,11 @@ class Seat:
     actor: Actor
 
 
+def decide_in_turn(actors: Sequence[Actor], observations: Sequence[Observation]) -> list[tuple[Decision, Any]]:
+    """Each actor is asked alone."""
+    return [actor.decide(seen) for actor, seen in zip(actors, observations, strict=True)]
+
+
 def play_episode(
     environment: Environment, actor: Actor, game: str, seed: int, *, clock: Stopwatch | None = None
 ) -> Episode:
@@ -57,7 +62,7 @@ def play_together(
     seats: Sequence[Seat],
     plays: Sequence[tuple[str, int]],
     *,
-    decide: DecideTogether | None = None,
+    decide: DecideTogether = decide_in_turn,
     observer: Observer | None = None,
     clock: Stopwatch | None = None,
 ) -> list[Episode]:
@@ -65,29 +70,28 @@ def play_together(
 
     Args:
         plays: (game, seed) of each seat; there may be fewer than seats.
-        decide: decides for several actors at once; left out, each is asked in turn.
+        decide: decides for several actors at once.
 
     Raises:
         RunFailed: a game offers no admissible action.
     """
     clock = clock or Stopwatch()
-    tables = [_Table(seat, *play) for seat, play in zip(seats, plays, strict=False)]
-    for table in tables:
-        table.begin(clock)
-    while playing := [number for number, table in enumerate(tables) if table.episode.ending is None]:
-        actors = [tables[number].seat.actor for number in playing]
-        seen = [tables[number].offered() for number in playing]
-        choices = decide(actors, seen) if decide else [a.decide(o) for a, o in zip(actors, seen, strict=True)]
+    begun = [
+        Play(seat.environment, seat.actor, game, seed, clock=clock)
+        for seat, (game, seed) in zip(seats, plays, strict=False)
+    ]
+    while playing := [(number, play) for number, play in enumerate(begun) if play.episode.ending is None]:
+        choices = decide([play.actor for _, play in playing], [play.offered() for _, play in playing])
         with clock.part("environment"):
-            for number, (decision, _) in zip(playing, choices, strict=True):
-                tables[number].send(decision.action)
-        for number, choice in zip(playing, choices, strict=True):
-            transition = tables[number].receive(*choice, clock)
+            for (_, play), (decision, _) in zip(playing, choices, strict=True):
+                play.send(decision)
+        for (number, play), (decision, trace) in zip(playing, choices, strict=True):
+            transition = play.receive(decision, trace)
             if observer is not None:
                 observer.took_step(number, transition)
         if observer is not None:
             observer.round_of_steps_done()
-    return [table.episode for table in tables]
+    return [play.episode for play in begun]
 
 
 class Play:
@@ -98,20 +102,35 @@ class Play:
 
     Args:
         split, number: the split and the pass over it that the play belongs to, for those who show it.
+
+    Attributes:
+        episode: what was played so far.
+        observation: what the actor sees now; after the ending, what it saw last.
     """
 
     def __init__(
-        self, environment: Environment, actor: Actor, game: str, seed: int, *, split: str = "", number: int = 0
+        self,
+        environment: Environment,
+        actor: Actor,
+        game: str,
+        seed: int,
+        *,
+        split: str = "",
+        number: int = 0,
+        clock: Stopwatch | None = None,
     ) -> None:
-        self.game = game
-        self.seed = seed
-        self.split = split
-        self.number = number
-        self._clock = Stopwatch()
-        self._table = _Table(Seat(environment, actor), game, seed)
-        self._table.begin(self._clock)
+        self.actor = actor
+        self.game, self.seed = game, seed
+        self.split, self.number = split, number
+        self.episode = Episode(game, seed)
+        self._environment = environment
+        self._concurrent = environment if isinstance(environment, ConcurrentEnvironment) else None
+        self._clock = clock or Stopwatch()
         self._choice: tuple[Decision, Any] | None = None
         self._left = ""
+        actor.begin(game)
+        with self._clock.part("environment"):
+            self.observation = environment.reset(game, seed)
 
     def __repr__(self) -> str:
         return f"Play({self.game!r}, {self.episode.steps} steps, score {self.episode.score:g})"
@@ -119,16 +138,6 @@ class Play:
     def __iter__(self) -> Iterator[Transition]:
         while self.episode.ending is None:
             yield self.step()
-
-    @property
-    def episode(self) -> Episode:
-        """What was played so far."""
-        return self._table.episode
-
-    @property
-    def observation(self) -> Observation:
-        """What the actor sees now; after the ending, what it saw last."""
-        return self._table.observation
 
     def decide(self) -> tuple[Decision, Any]:
         """What the actor would do now, and its trace; it is asked once for each step.
@@ -141,56 +150,39 @@ class Play:
         if over:
             raise CbrError(f"{self.game}: no more steps: {over}")
         if self._choice is None:
-            self._choice = self._table.seat.actor.decide(self._table.offered())
+            self._choice = self.actor.decide(self.offered())
         return self._choice
 
     def step(self, decision: Decision | None = None) -> Transition:
         """Execute the actor's decision, or another one in its place. Raises what `decide` does."""
         own, trace = self.decide()
         decision, self._choice = decision or own, None
-        self._table.send(decision.action)
-        return self._table.receive(decision, trace, self._clock)
+        self.send(decision)
+        return self.receive(decision, trace)
 
     def leave(self, why: str) -> None:
         """Take no more steps: environment or actor are needed for something else."""
         self._left = why
 
-
-class _Table:
-    """One game that is being played."""
-
-    def __init__(self, seat: Seat, game: str, seed: int) -> None:
-        self.seat = seat
-        self.episode = Episode(game, seed)
-        self._concurrent = seat.environment if isinstance(seat.environment, ConcurrentEnvironment) else None
-
-    def begin(self, clock: Stopwatch) -> None:
-        self.seat.actor.begin(self.episode.game)
-        with clock.part("environment"):
-            self.observation = self.seat.environment.reset(self.episode.game, self.episode.seed)
-
     def offered(self) -> Observation:
         """The present observation; RunFailed if there is nothing to do."""
-        if not self.observation.admissible:
-            raise RunFailed(
-                f"{self.episode.game}: no admissible action after {self.episode.steps} steps:"
-                f" {self.observation.text!r}"
-            )
-        return self.observation
+        seen = self.observation
+        if not seen.admissible:
+            steps = self.episode.steps
+            raise RunFailed(f"{self.game}: no admissible action after {steps} steps: {seen.text!r}")
+        return seen
 
-    def send(self, action: Action) -> None:
+    def send(self, decision: Decision) -> None:
         """Let the engine begin to work, if it can do so by itself."""
         if self._concurrent is not None:
-            self._concurrent.send(action)
+            self._concurrent.send(decision.action)
 
-    def receive(self, decision: Decision, trace: Any, clock: Stopwatch) -> Transition:
-        """What came of the action, told to the actor."""
-        with clock.part("environment"):
-            if self._concurrent is not None:
-                result = self._concurrent.receive()
-            else:
-                result = self.seat.environment.step(decision.action)
-        self.seat.actor.observe(decision, trace, result)
+    def receive(self, decision: Decision, trace: Any) -> Transition:
+        """What came of the decision, told to the actor."""
+        with self._clock.part("environment"):
+            concurrent = self._concurrent
+            result = concurrent.receive() if concurrent else self._environment.step(decision.action)
+        self.actor.observe(decision, trace, result)
         transition = Transition(self.observation, decision, result, trace)
         self.episode.transitions.append(transition)
         self.observation = result.observation

@@ -19,17 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cbrcore.console import (
-    PluginLines,
-    RecordedProgress,
-    Reporter,
-    StopRequest,
-    checked_recipe,
-    graceful_interrupt,
-    overrides_of,
-    plugins_of,
-    reporter,
-)
+from cbrcore import console
 from cbrcore.errors import CbrError, Interrupted, RunFailed, RunFolderError
 from cbrcore.recipe import dump_recipe, load_recipe
 from cbrcore.runs.folder import (
@@ -45,7 +35,7 @@ from cbrcore.runs.folder import (
     stored_recipe,
     versions,
 )
-from cbrcore.runs.opened import Run, RunMemory, newest_checkpoint, single_thread
+from cbrcore.runs.opened import Run, RunMemory, newest_checkpoint
 
 if TYPE_CHECKING:
     from cbrcore.config import Recipe
@@ -70,25 +60,30 @@ def start(recipe: Recipe, plugins: PluginReport, out: Path | None, *, overwrite:
 
 
 def resume(recipe: Recipe, plugins: PluginReport, path: Path) -> Finished:
-    """Continue the run in `path` from its latest checkpoint."""
-    _check_resumable(load_recipe(stored_recipe(path), registry=plugins.registry), recipe, path)
+    """Continue the run in `path` from its latest checkpoint. The recipe may differ from the stored one in its
+    `run` section only (a longer budget); RunFolderError names the sections that differ."""
+    stored = load_recipe(stored_recipe(path), registry=plugins.registry)
+    before, now = (one.model_dump(mode="json", exclude={"run", "directory"}) for one in (stored, recipe))
+    if changed := [key for key in now if now[key] != before.get(key)]:
+        raise RunFolderError(
+            f"{path} was started with another recipe; different: {', '.join(changed)}",
+            hint="resume with the folder's own recipe (leave RECIPE out), or start a new run",
+        )
     return _run(recipe, plugins, RunFolder.resume(path))
 
 
 def evaluate(recipe: Recipe, plugins: PluginReport, path: Path, splits: Sequence[str]) -> dict[str, Any]:
     """Measure the latest checkpoint of the run in `path` on `splits` (the recipe's, if empty); noted there too."""
-    from cbrcore.cycle.evaluation import ood_gap
     from cbrcore.runs.checkpoint import restore_agent
 
     checkpoint = newest_checkpoint(path)
     folder = RunFolder.resume(path)
     with working(recipe, plugins, folder) as work:
         progress = restore_agent(checkpoint, work.parts.reasoner)[0]
-        results = _results(work, progress, evaluation(work, splits or recipe.evaluation.splits))
-        before = folder.path / RESULTS_FILE
-        if before.exists():
-            results["evaluation"] = read_json(before)["evaluation"] | results["evaluation"]
-            results["ood_gap"] = ood_gap(results["evaluation"])
+        found = evaluation(work, splits or recipe.evaluation.splits)
+        if (folder.path / RESULTS_FILE).exists():
+            found = read_json(folder.path / RESULTS_FILE)["evaluation"] | found
+        results = _results(work, progress, found)
         folder.write_json(RESULTS_FILE, results)
         return results
 
@@ -105,32 +100,17 @@ def carry_out(work: Work, learning: Learning) -> dict[str, Any]:
 
     folder, retriever = work.folder, work.parts.reasoner.retriever
     with contextlib.closing(Recorders(learning.recorders)) as recorders:
-        trainer = Trainer(work.recipe, work.parts, learning, recorders, folder, work.reporter, work.stop)
+        trainer = Trainer(work, learning, recorders)
         try:
-            progress = trainer.train()
+            trainer.train()
         finally:
-            _write_timing(folder, trainer.progress)
+            folder.write_json(TIMING_FILE, _timing(trainer.progress))
             if retriever is not None:
                 retriever.memory.save(folder.memory, weights=retriever.digest())
-        results = _results(work, progress, evaluation(work, work.recipe.evaluation.splits))
+        results = _results(work, trainer.progress, evaluation(work, work.recipe.evaluation.splits))
         folder.write_json(RESULTS_FILE, results)
         recorders.finish(results)
     return results
-
-
-def _check_resumable(stored: Recipe, given: Recipe, folder: Path) -> None:
-    """The recipe of a resumed run may differ from the stored one in its `run` section only (a longer budget).
-
-    Raises:
-        RunFolderError: naming the sections that differ.
-    """
-    before, now = (recipe.model_dump(mode="json", exclude={"run", "directory"}) for recipe in (stored, given))
-    changed = [key for key in now if now[key] != before.get(key)]
-    if changed:
-        raise RunFolderError(
-            f"{folder} was started with another recipe; different: {', '.join(changed)}",
-            hint="resume with the folder's own recipe (leave RECIPE out), or start a new run",
-        )
 
 
 # -- work in a run's folder --------------------------------------------------------------------------------------
@@ -143,23 +123,21 @@ class Work:
     recipe: Recipe
     folder: RunFolder
     parts: Parts
-    reporter: Reporter
-    stop: StopRequest
+    reporter: console.Reporter
+    stop: console.StopRequest
 
 
 @contextlib.contextmanager
 def working(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Iterator[Work]:
     """Build everything, and close it whatever happens. An unexpected error is logged whole and named."""
-    single_thread()
-    parts = None
     try:
         with (
-            reporter() as shown,
-            RecordedProgress(shown, folder.path / PROGRESS_FILE) as told,
-            _logging(PluginLines(shown)),
-            graceful_interrupt() as stop,
+            console.reporter() as shown,
+            console.RecordedProgress(shown, folder.path / PROGRESS_FILE) as told,
+            _logging(console.PluginLines(shown)),
+            console.graceful_interrupt() as stop,
+            contextlib.closing(built(recipe, plugins)) as parts,
         ):
-            parts = built(recipe, plugins)
             yield Work(recipe, folder, parts, told, stop)
     except CbrError as error:
         log.error("%s", error)
@@ -169,27 +147,7 @@ def working(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Iterato
         said = f"the run failed: {type(error).__name__}: {error}"
         raise RunFailed(said, hint=f"details: {folder.path / LOG_FILE}") from error
     finally:
-        if parts is not None:
-            parts.close()
         folder.close()
-
-
-def built(recipe: Recipe, plugins: PluginReport) -> Parts:
-    """The recipe's parts; whoever asks for them closes them.
-
-    Raises:
-        CbrError: one cannot be built here (missing games, model, module).
-    """
-    from cbrcore.runs.assemble import assemble
-
-    return assemble(recipe, plugins.registry, recipe_dir=recipe.directory)
-
-
-def built_learning(recipe: Recipe, plugins: PluginReport) -> Learning:
-    """What trains the recipe's parts; see `built`."""
-    from cbrcore.runs.assemble import assemble_learning
-
-    return assemble_learning(recipe, plugins.registry, recipe_dir=recipe.directory)
 
 
 @contextlib.contextmanager
@@ -206,14 +164,28 @@ def _logging(lines: logging.Handler) -> Iterator[None]:
         root.setLevel(level)
 
 
+def built(recipe: Recipe, plugins: PluginReport) -> Parts:
+    """The recipe's parts; whoever asks for them closes them. CbrError: one cannot be built here."""
+    from cbrcore.runs.assemble import assemble
+
+    return assemble(recipe, plugins.registry)
+
+
+def built_learning(recipe: Recipe, plugins: PluginReport) -> Learning:
+    """What trains the recipe's parts; see `built`."""
+    from cbrcore.runs.assemble import assemble_learning
+
+    return assemble_learning(recipe, plugins.registry)
+
+
+# -- records -----------------------------------------------------------------------------------------------------
+
+
 def begin_records(work: Work, plugins: PluginReport) -> None:
     """Write down the recipe and the versions."""
     work.folder.write_text(RECIPE_FILE, dump_recipe(work.recipe))
-    used = {i.name: f"{i.distribution} {i.version}" for i in plugins.plugins if i.status == "ok"}
+    used = {info.name: f"{info.distribution} {info.version}" for info in plugins.plugins if info.status == "ok"}
     work.folder.write_json(VERSIONS_FILE, versions(work.parts.device, used))
-
-
-# -- results -----------------------------------------------------------------------------------------------------
 
 
 def evaluation(work: Work, splits: Sequence[str]) -> dict[str, Any]:
@@ -223,20 +195,13 @@ def evaluation(work: Work, splits: Sequence[str]) -> dict[str, Any]:
     def after_play() -> None:
         work.reporter.advance()
         if work.stop:
-            raise Interrupted(
-                "interrupted while evaluating; the trained agent is saved",
-                hint=f"evaluate it with: cbr evaluate {work.folder.path}",
-            )
+            hint = f"evaluate it with: cbr evaluate {work.folder.path}"
+            raise Interrupted("interrupted while evaluating; the trained agent is saved", hint=hint)
 
-    measure = Measure(
-        work.parts.environment,
-        work.parts.reasoner,
-        work.recipe.evaluation.passes,
-        work.recipe.seed,
-        work.reporter.phase,
-        after_play,
-    )
-    return {split: measure.split(split, work.recipe.evaluation.modes) for split in splits}
+    how, parts = work.recipe.evaluation, work.parts
+    shown = (work.reporter.phase, after_play)
+    measure = Measure(parts.environment, parts.reasoner, how.passes, work.recipe.seed, *shown)
+    return {split: measure.split(split, how.modes) for split in splits}
 
 
 def _results(work: Work, progress: Progress, evaluation: dict[str, Any]) -> dict[str, Any]:
@@ -279,17 +244,15 @@ def _protocol(recipe: Recipe, parts: Parts) -> dict[str, Any]:
     }
 
 
-def _write_timing(folder: RunFolder, progress: Progress) -> None:
-    total = progress.seconds.get("total", 0.0)
-    parts = {name: seconds for name, seconds in progress.seconds.items() if name != "total"}
-    folder.write_json(
-        TIMING_FILE,
-        {
-            "seconds": total,
-            "steps_per_second": progress.env_steps / total if total else 0.0,
-            "shares": {name: seconds / total if total else 0.0 for name, seconds in sorted(parts.items())},
-        },
-    )
+def _timing(progress: Progress) -> dict[str, Any]:
+    """What timing.json holds: the clock's part of the records."""
+    seconds = dict(progress.seconds)
+    total = seconds.pop("total", 0.0)
+    return {
+        "seconds": total,
+        "steps_per_second": progress.env_steps / total if total else 0.0,
+        "shares": {name: part / total if total else 0.0 for name, part in sorted(seconds.items())},
+    }
 
 
 # -- a run to look at ---------------------------------------------------------------------------------------------
@@ -317,7 +280,9 @@ def run(
     Raises:
         CbrError: something is wrong with the recipe, or the run failed.
     """
-    checked, report = checked_recipe(Path(recipe), overrides_of(sets, seed=seed), list(map(Path, plugins)))
+    checked, report = console.checked_recipe(
+        Path(recipe), console.overrides_of(sets, seed=seed), list(map(Path, plugins))
+    )
     _, folder = start(checked, report, None if out is None else Path(out), overwrite=overwrite)
     return Run(folder, report)
 
@@ -328,4 +293,4 @@ def open(path: Path | str, *, plugins: Sequence[Path | str] = ()) -> Run:
     Raises:
         RunFolderError: the folder holds no run.
     """
-    return Run(path, plugins_of(list(map(Path, plugins))))
+    return Run(path, console.plugins_of(list(map(Path, plugins))))

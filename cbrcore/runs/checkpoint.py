@@ -65,49 +65,48 @@ def save_checkpoint(
     streams: dict[str, Any],
     memories: Mapping[str, CaseStore],
 ) -> Path:
-    """Write one checkpoint below `folder` and drop all but the newest ones.
-
-    It is made under a temporary name and renamed when complete, so a kill leaves the older one.
+    """Write one checkpoint below `folder` and drop all but the newest ones. It is made under a temporary name and
+    renamed when complete, so a kill leaves the older one.
 
     Raises:
         RunFolderError: a tensor is not finite; the last good checkpoint is kept.
     """
-    bad = [
-        name for name, value in tensors.items() if value.is_floating_point() and not torch.isfinite(value).all()
-    ]
-    if bad:
-        raise RunFolderError(f"not saved: {bad[0]} holds values that are not finite")
+    for name, value in tensors.items():
+        if value.is_floating_point() and not torch.isfinite(value).all():
+            raise RunFolderError(f"not saved: {name} holds values that are not finite")
     final = folder / f"{progress.games_played:08d}"
     temporary = folder / f".{final.name}.{os.getpid()}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
-    save_file(
-        {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, temporary / TENSORS_FILE
-    )
+    found = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    save_file(found, temporary / TENSORS_FILE)
     for name, memory in memories.items():
         memory.save(temporary / name)
     state = {"format": FORMAT, "torch": torch.__version__, "progress": asdict(progress), "streams": streams}
     (temporary / STATE_FILE).write_text(json.dumps(state), encoding="utf-8")
     shutil.rmtree(final, ignore_errors=True)
     temporary.rename(final)
-    _prune(folder)
+    for leftover in (*folder.glob(".*.tmp"), *(path for _, path in _complete(folder)[:-KEPT])):
+        shutil.rmtree(leftover, ignore_errors=True)
     return final
-
-
-def rewrite_memories(checkpoint: Path, memories: Mapping[str, CaseStore]) -> None:
-    """Replace the memories in a checkpoint; each is complete or as it was."""
-    for name, memory in memories.items():
-        fresh, old = checkpoint / f".{name}.tmp", checkpoint / f".{name}.old"
-        memory.save(fresh)
-        (checkpoint / name).rename(old)
-        fresh.rename(checkpoint / name)
-        shutil.rmtree(old)
 
 
 def latest_checkpoint(folder: Path) -> Path | None:
     """The checkpoint with the most finished games, by what it says of itself, not by its name."""
-    found = [(state["progress"]["games_played"], path) for path, state in _complete(folder)]
-    return max(found)[1] if found else None
+    found = _complete(folder)
+    return found[-1][1] if found else None
+
+
+def _complete(folder: Path) -> list[tuple[int, Path]]:
+    """(finished games, path) of each checkpoint that is whole, the oldest first."""
+    found = []
+    for path in sorted(folder.glob(f"[!.]*/{STATE_FILE}")):
+        try:
+            state = json.loads(path.read_text(encoding="utf-8"))
+            found.append((state["progress"]["games_played"] + 0, path.parent))
+        except (OSError, ValueError, KeyError, TypeError):
+            log.warning("%s is damaged and not used", path)
+    return sorted(found)
 
 
 def load_checkpoint(
@@ -125,50 +124,11 @@ def load_checkpoint(
         tensors = load_file(path / TENSORS_FILE)
         progress = Progress(**state["progress"])
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise RunFolderError(
-            f"{path}: damaged checkpoint: {error}", hint="remove it to use the one before"
-        ) from error
+        told = f"{path}: damaged checkpoint: {error}"
+        raise RunFolderError(told, hint="remove it to use the one before") from error
     for name, memory in memories.items():
         memory.load(path / name)
     return progress, tensors, state["streams"]
-
-
-def _complete(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
-    found = []
-    for path in sorted(folder.glob("*/" + STATE_FILE)) if folder.is_dir() else []:
-        if path.parent.name.startswith("."):
-            continue
-        try:
-            state = json.loads(path.read_text(encoding="utf-8"))
-            state["progress"]["games_played"] += 0
-        except (OSError, ValueError, KeyError, TypeError):
-            log.warning("%s is damaged and not used", path)
-            continue
-        found.append((path.parent, state))
-    return found
-
-
-def _prune(folder: Path) -> None:
-    for leftover in folder.glob(".*.tmp"):
-        shutil.rmtree(leftover, ignore_errors=True)
-    by_age = sorted(_complete(folder), key=lambda item: item[1]["progress"]["games_played"])
-    for path, _ in by_age[:-KEPT]:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def agent_modules(reasoner: CaseBasedReasoner) -> dict[str, Any]:
-    """Everything of an agent that has weights or buffers, by name."""
-    modules: dict[str, Any] = {"agent": reasoner.agent}
-    if reasoner.retriever is not None:
-        modules |= {"context_encoder": reasoner.retriever.encoder, "quantizer": reasoner.retriever.quantizer}
-    return modules
-
-
-def module_tensors(modules: dict[str, Any]) -> dict[str, Tensor]:
-    """State dicts of several modules as one flat dictionary, "name:key" -> tensor."""
-    return {
-        f"{name}:{key}": value for name, module in modules.items() for key, value in module.state_dict().items()
-    }
 
 
 def restore_agent(path: Path, reasoner: CaseBasedReasoner) -> tuple[Progress, dict[str, Tensor], dict[str, Any]]:
@@ -178,13 +138,12 @@ def restore_agent(path: Path, reasoner: CaseBasedReasoner) -> tuple[Progress, di
     """
     memories = reasoner.retriever.memory.stores() if reasoner.retriever else {}
     progress, tensors, streams = load_checkpoint(path, memories)
-    for name, module in agent_modules(reasoner).items():
+    for name, module in reasoner.modules().items():
         prefix = f"{name}:"
         state = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
         try:
             module.load_state_dict(state)
         except RuntimeError as error:
-            raise RunFolderError(
-                f"the checkpoint does not fit the {name}: {error}", hint="resume with the recipe that wrote it"
-            ) from error
+            told = f"the checkpoint does not fit the {name}: {error}"
+            raise RunFolderError(told, hint="resume with the recipe that wrote it") from error
     return progress, tensors, streams

@@ -42,12 +42,9 @@ PACKAGES = ("torch", "torch-geometric", "transformers", "numpy", "textworld", "j
 
 
 class RunFolder:
-    """One run's folder, locked by this process until `close`.
+    """One run's folder, locked by this process until `close`. Make one with `create` or `resume`."""
 
-    Make one with `create` or `resume`.
-    """
-
-    def __init__(self, path: Path, lock: FolderLock) -> None:
+    def __init__(self, path: Path, lock: FileLock) -> None:
         self.path = path
         self._lock = lock
         self._log_handler = logging.FileHandler(path / LOG_FILE, encoding="utf-8")
@@ -64,17 +61,16 @@ class RunFolder:
         Raises:
             RunFolderError: `out` holds a run and `overwrite` is off, or another process uses it.
         """
-        path = (out or Path("runs") / _unique(name)).resolve()
+        unique = f"{name}-{datetime.datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        path = (out or Path("runs") / unique).resolve()
         _refuse_other_things(path)
         path.mkdir(parents=True, exist_ok=True)
-        lock = FolderLock(path)
+        lock = _locked(path)
         if (path / RECIPE_FILE).exists():
             if not overwrite:
-                lock.release()
-                raise RunFolderError(
-                    f"{path} already holds a run",
-                    hint=f"continue it with --resume {path}, or replace it with --overwrite",
-                )
+                _release(lock, path)
+                hint = f"continue it with --resume {path}, or replace it with --overwrite"
+                raise RunFolderError(f"{path} already holds a run", hint=hint)
             _clear(path)
         return cls(path, lock)
 
@@ -87,7 +83,7 @@ class RunFolder:
         """
         stored_recipe(path)
         path = path.resolve()
-        return cls(path, FolderLock(path))
+        return cls(path, _locked(path))
 
     @property
     def checkpoints(self) -> Path:
@@ -101,9 +97,9 @@ class RunFolder:
         """Release the lock and the log file; safe to call twice. A run that never began leaves no folder."""
         logging.getLogger().removeHandler(self._log_handler)
         self._log_handler.close()
-        if self._lock.held and not (self.path / RECIPE_FILE).exists():
+        if self._lock.is_locked and not (self.path / RECIPE_FILE).exists():
             shutil.rmtree(self.path, ignore_errors=True)
-        self._lock.release()
+        _release(self._lock, self.path)
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file atomically: it is whole or it is the old one."""
@@ -113,11 +109,118 @@ class RunFolder:
         self.write_text(name, json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def stored_recipe(folder: Path) -> Path:
+    """The resolved recipe of a run; RunFolderError if the folder holds none."""
+    path = folder / RECIPE_FILE
+    if not path.is_file():
+        raise RunFolderError(f"{folder} holds no run (no {RECIPE_FILE})", hint="give the folder of a run")
+    return path
+
+
+def holds_nothing(folder: Path) -> bool:
+    """Whether a run may begin in `folder`: it is empty, or a run died there before it wrote down its recipe."""
+    traces = (LOG_FILE, PROGRESS_FILE, LOCK_FILE, USER_FILE)
+    return all(path.name in traces or path.name.startswith(f"{LOCK_FILE}.") for path in folder.iterdir())
+
+
+def _refuse_other_things(path: Path) -> None:
+    """RunFolderError if something lies at `path` that is neither a run nor free; nothing is written there."""
+    if path.exists() and not path.is_dir():
+        raise RunFolderError(f"{path} is a file, not a folder", hint="choose another --out")
+    if path.is_dir() and not holds_nothing(path) and not (path / RECIPE_FILE).exists():
+        if user := user_of(path):  # it has just begun
+            raise _in_use(path, user)
+        raise RunFolderError(f"{path} is not empty and holds no run", hint="choose another --out")
+
+
+def _clear(folder: Path) -> None:
+    """Remove all that is in a locked folder but the lock; what says that it is a run goes last."""
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == RECIPE_FILE):
+        if path.name in (LOCK_FILE, USER_FILE):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+# -- the lock ----------------------------------------------------------------------------------------------------
+
+
+def _locked(folder: Path) -> FileLock:
+    """The lock of a folder that is for this process alone, until `_release`, or until the process is gone.
+
+    The operating system keeps the lock (flock): there is nothing to clean up after a ``kill -9``. It holds between
+    machines where their shared file system carries flock, as NFS does and Lustre if mounted so. Where there is no
+    flock at all, `filelock` makes do with a file that says who it belongs to.
+
+    Raises:
+        RunFolderError: another process has it, or nothing can be locked there.
+    """
+    lock = FileLock(folder / LOCK_FILE, timeout=SECONDS_TO_LOCK, thread_local=False)
+    try:
+        lock.acquire(poll_interval=0.02)
+    except Timeout:
+        raise _in_use(folder, user_of(folder) or "another process") from None
+    except OSError as error:
+        raise RunFolderError(f"{folder} cannot be locked: {error}", hint="choose another --out") from error
+    with contextlib.suppress(OSError):
+        (folder / USER_FILE).write_text(f"{os.getpid()} {socket.gethostname()}\n", encoding="utf-8")
+    return lock
+
+
+def _release(lock: FileLock, folder: Path) -> None:
+    """Let others have it; safe to call twice. The files go while the lock is held: who comes next makes new ones,
+    and who has opened the old one meanwhile finds out that it is gone."""
+    if lock.is_locked:
+        for name in (USER_FILE, LOCK_FILE):
+            (folder / name).unlink(missing_ok=True)
+        lock.release()
+
+
+def _in_use(folder: Path, user: str) -> RunFolderError:
+    return RunFolderError(f"{folder} is in use by {user}", hint="wait for it, or choose another --out")
+
+
+def user_of(folder: Path) -> str | None:
+    """The process that works on the run in `folder`, as "process 12", or "process 12 on node7" if it is on another
+    machine; None if there is none. The lock is looked at, not taken."""
+    try:
+        lock = (folder / LOCK_FILE).open("rb")
+    except OSError:
+        return None
+    with lock, contextlib.suppress(OSError):  # refused, or no flock here: then the file itself is the lock
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # a shared one: several may look at once
+        return None
+    try:
+        pid, host = (folder / USER_FILE).read_text(encoding="utf-8").split()
+    except (OSError, ValueError):
+        return "another process"
+    return f"process {pid}" if host == socket.gethostname() else f"process {pid} on {host}"
+
+
+# -- files -------------------------------------------------------------------------------------------------------
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write to a temporary name in the same folder, then rename."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file of a run folder; RunFolderError if it is missing or damaged."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"{path}: cannot be read: {error}") from error
+
+
 class MetricsLog:
     """metrics.jsonl: one line per episode, each episode once and in order, also after a resume.
 
     Args:
-        path: the file.
         keep_bytes: on a resume, the length at the checkpoint; what a dead run wrote later is dropped.
     """
 
@@ -190,141 +293,6 @@ class Recorders:
                     recorder.close()
 
 
-def stored_recipe(folder: Path) -> Path:
-    """The resolved recipe of a run; RunFolderError if the folder holds none."""
-    path = folder / RECIPE_FILE
-    if not path.is_file():
-        raise RunFolderError(f"{folder} holds no run (no {RECIPE_FILE})", hint="give the folder of a run")
-    return path
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write to a temporary name in the same folder, then rename."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
-
-
-def read_json(path: Path) -> Any:
-    """A JSON file of a run folder; RunFolderError if it is missing or damaged."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunFolderError(f"{path}: cannot be read: {error}") from error
-
-
-def _unique(name: str) -> str:
-    now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    return f"{name}-{now}-{secrets.token_hex(3)}"
-
-
-def holds_nothing(folder: Path) -> bool:
-    """Whether a run may begin in `folder`: it is empty, or a run died there before it wrote down its recipe."""
-    traces = (LOG_FILE, PROGRESS_FILE, LOCK_FILE, USER_FILE)
-    return all(path.name in traces or path.name.startswith(f"{LOCK_FILE}.") for path in folder.iterdir())
-
-
-def _refuse_other_things(path: Path) -> None:
-    """RunFolderError if something lies at `path` that is neither a run nor free; nothing is written there."""
-    if path.exists() and not path.is_dir():
-        raise RunFolderError(f"{path} is a file, not a folder", hint="choose another --out")
-    if path.is_dir() and not holds_nothing(path) and not (path / RECIPE_FILE).exists():
-        if user := user_of(path):  # it has just begun
-            raise _in_use(path, user)
-        raise RunFolderError(f"{path} is not empty and holds no run", hint="choose another --out")
-
-
-def _clear(folder: Path) -> None:
-    """Remove all that is in a locked folder but the lock; what says that it is a run goes last."""
-    for path in sorted(folder.iterdir(), key=lambda path: path.name == RECIPE_FILE):
-        if path.name in (LOCK_FILE, USER_FILE):
-            continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-
-
-# -- the lock ----------------------------------------------------------------------------------------------------
-
-
-class FolderLock:
-    """A folder for this process alone, until `release`, or until the process is gone, in whatever way.
-
-    The operating system keeps the lock (flock): there is nothing to clean up after a ``kill -9``. It holds between
-    machines where their shared file system carries flock, as NFS does and Lustre if mounted so. Where there is no
-    flock at all, `filelock` makes do with a file that says who it belongs to.
-
-    Raises:
-        RunFolderError: another process has it, or nothing can be locked there.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._lock = FileLock(folder / LOCK_FILE, timeout=SECONDS_TO_LOCK, thread_local=False)
-        try:
-            self._lock.acquire(poll_interval=0.02)
-        except Timeout:
-            raise _in_use(folder, user_of(folder) or "another process") from None
-        except OSError as error:
-            raise RunFolderError(f"{folder} cannot be locked: {error}", hint="choose another --out") from error
-        with contextlib.suppress(OSError):
-            (folder / USER_FILE).write_text(f"{os.getpid()} {socket.gethostname()}\n", encoding="utf-8")
-
-    def __repr__(self) -> str:
-        return f"FolderLock({str(self.folder)!r}, held={self.held})"
-
-    @property
-    def held(self) -> bool:
-        return self._lock.is_locked
-
-    def release(self) -> None:
-        """Let others have it; safe to call twice.
-
-        The files go while the lock is held: who comes next makes new ones, and who has opened the old one
-        meanwhile finds out that it is gone.
-        """
-        if self.held:
-            for name in (USER_FILE, LOCK_FILE):
-                (self.folder / name).unlink(missing_ok=True)
-            self._lock.release()
-
-
-def _in_use(folder: Path, user: str) -> RunFolderError:
-    return RunFolderError(f"{folder} is in use by {user}", hint="wait for it, or choose another --out")
-
-
-def user_of(folder: Path) -> str | None:
-    """The process that works on the run in `folder`, as "process 12", or "process 12 on node7" if it is on another
-    machine; None if there is none. The lock is looked at, not taken."""
-    return _named(folder / USER_FILE) if _is_locked(folder / LOCK_FILE) else None
-
-
-def _is_locked(lock: Path) -> bool:
-    """A shared lock can be had exactly if nobody has the exclusive one; several may look at once."""
-    try:
-        file = lock.open("rb")
-    except OSError:
-        return False
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:  # no flock on this file system: then the file itself is the lock
-            return True
-    return False
-
-
-def _named(path: Path) -> str:
-    """Whom the text beside a lock names."""
-    try:
-        pid, host = path.read_text(encoding="utf-8").split()
-    except (OSError, ValueError):
-        return "another process"
-    return f"process {pid}" if host == socket.gethostname() else f"process {pid} on {host}"
-
-
 # -- versions ----------------------------------------------------------------------------------------------------
 
 
@@ -344,24 +312,17 @@ def versions(device: str, plugins: dict[str, str]) -> dict[str, Any]:
 
 
 def _version(package: str) -> str | None:
-    try:
+    with contextlib.suppress(metadata.PackageNotFoundError):
         return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
+    return None
 
 
 def _git_commit() -> str | None:
     """The commit of this source tree, if it is one."""
-    try:
-        answer = subprocess.run(
-            ["git", "rev-parse", "HEAD"],
-            cwd=Path(__file__).parents[1],
-            capture_output=True,
-            text=True,
-            timeout=5,
-            env={**os.environ, "GIT_CEILING_DIRECTORIES": str(Path(__file__).parents[3])},
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return answer.stdout.strip() or None
+    here = Path(__file__).parents[1]
+    env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(here.parents[1])}
+    words = ["git", "rev-parse", "HEAD"]
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(words, cwd=here, env=env, capture_output=True, text=True, timeout=5, check=False)
+        return done.stdout.strip() or None
+    return None

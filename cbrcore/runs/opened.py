@@ -6,7 +6,6 @@ Nothing in its folder changes, and the run may go on meanwhile. torch is importe
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cbrcore.cycle.runner import Play
 from cbrcore.errors import CbrError, RunFolderError, suggest
-from cbrcore.interfaces import CaseStore, Environment, Memory
+from cbrcore.interfaces import CaseStore, Memory
 from cbrcore.recipe import load_recipe
 from cbrcore.recipe.text import parse
 from cbrcore.rng import generator
@@ -26,13 +25,10 @@ if TYPE_CHECKING:
 
     from cbrcore.config import Recipe
     from cbrcore.cycle.retriever import Retriever
-    from cbrcore.interfaces import Situation
     from cbrcore.plugins import PluginReport
     from cbrcore.runs.assemble import Parts
     from cbrcore.runs.checkpoint import Progress
     from cbrcore.types import Action, Case, Observation
-
-NO_MEMORY = "its recipe has none: add 'memory: {}' and what a memory needs"
 
 
 class Run:
@@ -121,8 +117,7 @@ class Run:
             from cbrcore.runs.assemble import assemble
 
             newest_checkpoint(self.path)  # nothing is built in vain
-            single_thread()
-            parts = assemble(self.checked, self.plugins.registry, recipe_dir=self.checked.directory)
+            parts = assemble(self.checked, self.plugins.registry)
             try:
                 self._open = parts, self._restored(parts)
             except BaseException:
@@ -178,10 +173,12 @@ class Run:
         Args:
             episodes: how many; the split's games in turn, and from the start again.
         """
-        environment = self.parts.environment
-        split = split or _split_of(environment, game, self.checked.evaluation.splits)
+        split = split or self._split_of(game)
+        games = self.parts.environment.games(split)
+        if game is not None and game not in games:
+            raise CbrError(f"the split {split!r} has no game {game!r}. {suggest(game, games)}")
         seed = self.checked.seed if seed is None else seed
-        return self._plays(split, _games(environment, split, game), episodes, seed, greedy=greedy)
+        return self._plays(split, games if game is None else (game,), episodes, seed, greedy=greedy)
 
     def _plays(
         self, split: str, games: Sequence[str], episodes: int, seed: int, *, greedy: bool
@@ -194,10 +191,23 @@ class Run:
             actor = FrozenActor(parts.reasoner, generator(stream), greedy=greedy)
             for game in games[: episodes - number * len(games)]:
                 self._leave_play("another play of this run began")
-                self._playing = Play(
-                    parts.environment, actor, game, game_seed(stream, game), split=split, number=number
-                )
+                chance = game_seed(stream, game)
+                self._playing = Play(parts.environment, actor, game, chance, split=split, number=number)
                 yield self._playing
+
+    def _split_of(self, game: str | None) -> str:
+        """The split that holds the game; without one the first that is evaluated, else one that is not trained
+        on. CbrError: there is no such game."""
+        environment, evaluated = self.parts.environment, self.checked.evaluation.splits
+        splits = list(dict.fromkeys([*evaluated, *environment.splits()]))
+        if game is None:
+            others = [split for split in splits if split != "train"]
+            return [*evaluated, *others, *splits][0]
+        for split in splits:
+            if game in environment.games(split):
+                return split
+        known = [name for split in splits for name in environment.games(split)]
+        raise CbrError(f"this run's environment has no game {game!r}. {suggest(game, known)}")
 
     def _leave_play(self, why: str) -> None:
         if self._playing is not None:
@@ -217,38 +227,31 @@ class Run:
         has no case memory."""
         retriever = self.parts.reasoner.retriever
         if retriever is None:
-            raise RunFolderError(f"{self.path} has no case memory", hint=NO_MEMORY)
+            hint = "its recipe has none: add 'memory: {}' and what a memory needs"
+            raise RunFolderError(f"{self.path} has no case memory", hint=hint)
         return {name: RunMemory(self.path, retriever, store) for name, store in retriever.memory.stores().items()}
 
 
 class RunMemory:
-    """Cases of a run, to look into; looking changes nothing, not even in a play that goes on."""
+    """Cases of a run, to look into; looking changes nothing, not even in a play that goes on.
+
+    Attributes:
+        store: the cases with their keys.
+    """
 
     def __init__(self, run: Path, retriever: Retriever, store: CaseStore) -> None:
+        self.store = store
         self._run = run
         self._retriever = retriever
-        self._store = store
 
     def __repr__(self) -> str:
         return f"RunMemory({len(self)} cases of {str(self._run)!r})"
 
     def __len__(self) -> int:
-        return len(self._store)
+        return len(self.store)
 
     def __iter__(self) -> Iterator[Case]:
-        return iter(self._store.cases)
-
-    def case(self, number: int) -> Case:
-        """The case of this number. CbrError: there is none."""
-        for case in self:
-            if case.id == number:
-                return case
-        hint = f"see which there are: cbr cases list {self._run}"
-        raise CbrError(f"{self._run} has no case {number}", hint=hint)
-
-    def situation(self, case: Case) -> Situation:
-        """What the case's key was made of, beside its seeds; None where that was not stored."""
-        return self._store.situations.get(case.id)
+        return iter(self.store.cases)
 
     def similar(
         self, observation: Observation, action: Action, *, count: int = 5, past: Sequence[Observation] = ()
@@ -263,23 +266,17 @@ class RunMemory:
         if not seeds or not len(self):
             return []
         situation = self._retriever.encoder.situation(observation, past)
-        return self._compared(self._retriever.key(situation, seeds))[:count]
+        return self.compared(self._retriever.key(situation, seeds))[:count]
 
-    def neighbours(self, case: Case, *, count: int = 5) -> list[Match]:
-        """The other cases whose keys are most similar to the one of a case, with that similarity."""
-        found = self._compared(self._store.key_of(case))
-        return [match for match in found if match.case is not case][:count]
-
-    def _compared(self, key: Tensor) -> list[Match]:
-        """All cases, the most similar first; of equals the more often rewarded, then the more recent one. Those at
-        which an approximate index does not look are left out."""
-        if not isinstance(self._store, Memory):  # it keeps cases, and compares none
+    def compared(self, key: Tensor) -> list[Match]:
+        """All cases with their similarity to a key, the most similar first; of equals the more often rewarded,
+        then the more recent one. Those at which an approximate index does not look are left out."""
+        if not isinstance(self.store, Memory):  # it keeps cases, and compares none
             return []
-        relevances = self._store.similarities(key.unsqueeze(0))[0].tolist()  # [m]
-        found = [Match(case, value) for case, value in zip(self, relevances, strict=True) if value >= 0]
-        return sorted(
-            found, key=lambda m: (m.relevance, m.case.rewarded, m.case.last_step, m.case.id), reverse=True
-        )
+        values = self.store.similarities(key.unsqueeze(0))[0].tolist()  # [m]
+        found = [Match(case, value) for case, value in zip(self, values, strict=True) if value >= 0]
+        found.sort(key=lambda m: (m.relevance, m.case.rewarded, m.case.last_step, m.case.id), reverse=True)
+        return found
 
 
 def newest_checkpoint(run: Path) -> Path:
@@ -291,31 +288,3 @@ def newest_checkpoint(run: Path) -> Path:
     if checkpoint is None:
         raise RunFolderError(f"{run} has no checkpoint", hint="train first: cbr run")
     return checkpoint
-
-
-def single_thread() -> None:
-    """Small networks run faster on one thread, and the figures do not depend on the machine's cores."""
-    import torch
-
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(1)
-
-
-def _split_of(environment: Environment, game: str | None, evaluated: Sequence[str]) -> str:
-    """The split that holds the game; without one the first that is evaluated, else one that is not trained on."""
-    splits = list(dict.fromkeys([*evaluated, *environment.splits()]))
-    if game is None:
-        others = [split for split in splits if split != "train"]
-        return (list(evaluated) or others or splits)[0]
-    found = next((split for split in splits if game in environment.games(split)), None)
-    if found is None:
-        known = [name for split in splits for name in environment.games(split)]
-        raise CbrError(f"this run's environment has no game {game!r}. {suggest(game, known)}")
-    return found
-
-
-def _games(environment: Environment, split: str, game: str | None) -> Sequence[str]:
-    games = environment.games(split)
-    if game is not None and game not in games:
-        raise CbrError(f"the split {split!r} has no game {game!r}. {suggest(game, games)}")
-    return games if game is None else (game,)

@@ -9,29 +9,24 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cbrcore.config import Recipe, expand_path
-from cbrcore.console import Reporter, StopRequest
-from cbrcore.cycle.casefiles import read_cases
+from cbrcore.config import expand_path
 from cbrcore.cycle.evaluation import ReuseCounts, game_seed
 from cbrcore.cycle.reasoner import CaseBasedReasoner, Trace, decide_together
+from cbrcore.cycle.retriever import module_tensors
 from cbrcore.cycle.runner import Seat, play_together
 from cbrcore.errors import Interrupted, RunFailed
 from cbrcore.interfaces import ReportsMetrics, Scene, StoredCases
 from cbrcore.recipe import plain_recipe
 from cbrcore.rng import Streams, derive_seed, generator
-from cbrcore.runs.assemble import Learning, Parts
-from cbrcore.runs.checkpoint import (
-    Progress,
-    agent_modules,
-    latest_checkpoint,
-    module_tensors,
-    restore_agent,
-    save_checkpoint,
-)
-from cbrcore.runs.folder import METRICS_FILE, MetricsLog, Recorders, RunFolder
+from cbrcore.runs.assemble import Learning
+from cbrcore.runs.checkpoint import Progress, latest_checkpoint, restore_agent, save_checkpoint
+from cbrcore.runs.folder import METRICS_FILE, MetricsLog, Recorders
 from cbrcore.types import Decision, Episode, Observation, Provenance, StepResult
+
+if TYPE_CHECKING:
+    from cbrcore.runs import Work
 
 log = logging.getLogger(__name__)
 
@@ -71,43 +66,28 @@ class Trainer:
     """Trains one agent in one run folder.
 
     Args:
-        recipe: the whole recipe.
-        parts: built from it. As many games are played at the same time as there are environments.
+        work: as many games are played at the same time as its parts have environments.
         learning: learner and pretraining, not begun yet.
         recorders: are told every row of the metrics.
-        folder: where records and checkpoints go.
-        reporter: shows progress.
-        stop: set when the user wants to stop.
     """
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        parts: Parts,
-        learning: Learning,
-        recorders: Recorders,
-        folder: RunFolder,
-        reporter: Reporter,
-        stop: StopRequest,
-    ) -> None:
-        self.recipe = recipe
-        self.parts = parts
-        self.reasoner = parts.reasoner
-        self.streams = parts.streams
+    def __init__(self, work: Work, learning: Learning, recorders: Recorders) -> None:
+        self.recipe, self.parts, self.folder, self.reporter = work.recipe, work.parts, work.folder, work.reporter
+        self.stop = work.stop
+        self.reasoner = self.parts.reasoner
+        self.streams = self.parts.streams
         self.learner = learning.learner
         self.pretraining = learning.pretraining
         self.recorders = recorders
-        self.folder = folder
-        self.reporter = reporter
-        self.stop = stop
         self.progress = Progress()
-        players = [self.reasoner, *(self.reasoner.companion() for _ in parts.environments[1:])]
-        self.learner.begin(players, recipe.training, parts.streams, parts.clock)
-        self._games = parts.environment.games("train")
-        self._seats = [
-            Seat(environment, LearningActor(player, parts.streams, self.progress, number))
-            for number, (environment, player) in enumerate(zip(parts.environments, players, strict=True))
-        ]
+        players = [self.reasoner, *(self.reasoner.companion() for _ in self.parts.environments[1:])]
+        self.learner.begin(players, self.recipe.training, self.streams, self.parts.clock)
+        actors = [LearningActor(player, self.streams, self.progress, seat) for seat, player in enumerate(players)]
+        self._seats = [Seat(*pair) for pair in zip(self.parts.environments, actors, strict=True)]
+        self._games = self.parts.environment.games("train")
+        episodes, env_steps = self.recipe.run.episodes, self.recipe.run.env_steps
+        self._by_plays = episodes is not None
+        self._budget = env_steps or 0 if episodes is None else episodes * len(self._games)
 
     def __repr__(self) -> str:
         return f"Trainer({self.recipe.name!r}, {self.progress.games_played} games played)"
@@ -136,10 +116,10 @@ class Trainer:
 
     def _given_cases(self) -> StoredCases | None:
         """The cases that the recipe says to start with; read first, so that a wrong path is found out at once."""
-        memory = self.recipe.memory
-        if memory is None or memory.settings.cases is None:
+        memory, retriever = self.recipe.memory, self.reasoner.retriever
+        if memory is None or memory.settings.cases is None or retriever is None:
             return None
-        return read_cases(expand_path(memory.settings.cases, self.recipe.directory))
+        return retriever.memory.read(expand_path(memory.settings.cases, self.recipe.directory))
 
     def _pretrain(self, metrics: MetricsLog) -> None:
         """What the retriever learns before the first play, once [P §5]."""
@@ -156,22 +136,24 @@ class Trainer:
             self._advance,
         )
         facts = self.pretraining.run(scene)
-        if facts is None:
-            return
-        self.progress.pretraining = dict(facts)
-        self.progress.pretrained = True
-        self.save(metrics)
-        self._leave_if_asked()
+        if facts is not None:
+            self.progress.pretraining, self.progress.pretrained = dict(facts), True
+            self.save(metrics)
+            self._leave_if_asked()
 
     def _advance(self) -> None:
         self.reporter.advance()
         self._leave_if_asked()
 
+    def _leave_if_asked(self) -> None:
+        if self.stop:
+            raise Interrupted("interrupted", hint=f"continue with: cbr run --resume {self.folder.path}")
+
     # -- the loop ------------------------------------------------------------------------------------------
 
     def _play(self, metrics: MetricsLog) -> None:
-        run, unit = self.recipe.run, "env steps" if self.recipe.run.episodes is None else "game plays"
-        self.reporter.phase(f"training ({unit})", self._budget(), self._done())
+        unit = "game plays" if self._by_plays else "env steps"
+        self.reporter.phase(f"training ({unit})", self._budget, self._done)
         while plays := self._next_plays():
             episodes = play_together(
                 self._seats, plays, decide=self._decide, observer=self.learner, clock=self.parts.clock
@@ -182,9 +164,10 @@ class Trainer:
                 row = self._row(episode, losses)
                 metrics.write(row)
                 self.recorders.write(row)
-                for _ in range(1 if run.episodes is not None else episode.steps):
+                for _ in range(1 if self._by_plays else episode.steps):
                     self.reporter.advance(f"score {episode.score:g}, {row['memory_size']} cases")
-            if self.stop or self._checkpoint_due(len(plays)) or not self._next_plays():
+            due = self.progress.games_played % self.recipe.run.checkpoint_every < len(plays)
+            if self.stop or due or not self._next_plays():
                 self.save(metrics)
             self._leave_if_asked()
 
@@ -193,11 +176,17 @@ class Trainer:
     ) -> list[tuple[Decision, Trace]]:
         return decide_together([actor.reasoner for actor in actors], observations, self.streams.numpy("agent"))
 
+    @property
+    def _done(self) -> int:
+        """Of the budget."""
+        return self.progress.games_played if self._by_plays else self.progress.env_steps
+
     def _next_plays(self) -> list[tuple[str, int]]:
         """(game, its seed) of the next round, one for each seat; fewer at the end of the budget, then none."""
-        first, left = self.progress.games_played, self._budget() - self._done()
-        count = min(left, len(self._seats)) if self.recipe.run.episodes is not None else len(self._seats)
-        return [self._play_number(number) for number in range(first, first + count)] if left > 0 else []
+        first, left, count = self.progress.games_played, self._budget - self._done, len(self._seats)
+        if left <= 0:
+            return []
+        return [self._play_number(first + seat) for seat in range(min(left, count) if self._by_plays else count)]
 
     def _play_number(self, number: int) -> tuple[str, int]:
         """(game, its seed) of one play of the run. Each pass plays all games in an order of its own."""
@@ -206,19 +195,6 @@ class Trainer:
         order = generator(stream).permutation(len(self._games))
         game = self._games[int(order[position])]
         return game, game_seed(stream, game)
-
-    def _checkpoint_due(self, played: int) -> bool:
-        """Whether the last `played` games completed a number of games after which a checkpoint is due."""
-        return self.progress.games_played % self.recipe.run.checkpoint_every < played
-
-    def _budget(self) -> int:
-        run = self.recipe.run
-        if run.episodes is not None:
-            return run.episodes * len(self._games)
-        return run.env_steps or 0
-
-    def _done(self) -> int:
-        return self.progress.games_played if self.recipe.run.episodes is not None else self.progress.env_steps
 
     def _row(self, episode: Episode, losses: Mapping[str, float | None]) -> dict[str, Any]:
         """One line of metrics.jsonl. There is no clock in it: equal runs give equal bytes. Games that were played
@@ -241,20 +217,22 @@ class Trainer:
             **losses,
             "reuse_agent_same": counts.agent_same,
         }
-        for part, figures in self._figures().items():
+        for name, part in self._reporting():
+            figures = part.metrics()
             if known := sorted(row.keys() & figures):
-                raise RunFailed(f"{part} reports the metric {known[0]!r}, which is taken; give it another name")
+                raise RunFailed(f"{name} reports the metric {known[0]!r}, which is taken; give it another name")
             row |= figures
         return row
 
-    def _figures(self) -> dict[str, Mapping[str, float]]:
-        """What the parts themselves report, under their own names."""
-        retriever = self.reasoner.retriever
-        parts: dict[str, Any] = {"agent": self.reasoner.agent, "learner": self.learner}
-        parts |= {"environment": self.parts.environment, "retain_policy": self.reasoner.retain_policy}
-        if retriever is not None:
-            parts = retriever.modules() | {"memory": retriever.memory} | parts
-        return {name: part.metrics() for name, part in parts.items() if isinstance(part, ReportsMetrics)}
+    def _reporting(self) -> list[tuple[str, ReportsMetrics]]:
+        """The parts that have figures of their own, by name."""
+        reasoner = self.reasoner
+        parts: dict[str, Any] = {}
+        if reasoner.retriever is not None:
+            parts = {**reasoner.retriever.modules(), "memory": reasoner.retriever.memory}
+        parts |= {"agent": reasoner.agent, "learner": self.learner}
+        parts |= {"environment": self.parts.environment, "retain_policy": reasoner.retain_policy}
+        return [(name, part) for name, part in parts.items() if isinstance(part, ReportsMetrics)]
 
     # -- checkpoints ---------------------------------------------------------------------------------------
 
@@ -263,7 +241,7 @@ class Trainer:
         self.progress.metrics_bytes = metrics.position()
         self.progress.skipped_updates = self.learner.skipped
         self.progress.seconds.update(self.parts.clock.seconds)
-        tensors = module_tensors(agent_modules(self.reasoner)) | dict(self.learner.tensors())
+        tensors = module_tensors(self.reasoner.modules()) | dict(self.learner.tensors())
         memories = self.reasoner.retriever.memory.stores() if self.reasoner.retriever else {}
         save_checkpoint(self.folder.checkpoints, self.progress, tensors, self.streams.state(), memories)
 
@@ -277,7 +255,3 @@ class Trainer:
         self.parts.clock.seconds.update(progress.seconds)
         self.learner.load_tensors(tensors)
         log.info("resumed from %s", path)
-
-    def _leave_if_asked(self) -> None:
-        if self.stop:
-            raise Interrupted("interrupted", hint=f"continue with: cbr run --resume {self.folder.path}")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from cbr_memory.files import read_cases, write_cases
 from cbrcore import Run
-from cbrcore.cycle.casefiles import read_cases, write_cases
 from cbrcore.cycle.retriever import tensors_digest
 from cbrcore.errors import RunFolderError
+from cbrcore.interfaces import CaseStore
 from cbrcore.runs import newest_checkpoint
-from cbrcore.runs.checkpoint import load_checkpoint, rewrite_memories
+from cbrcore.runs.checkpoint import load_checkpoint
 from cbrcore.runs.folder import RunFolder
 
 MEMORY = "memory"
@@ -59,6 +62,16 @@ def import_cases(run: Run, source: Path) -> tuple[int, int]:
         rewrite_memories(checkpoint, retriever.memory.stores())
         retriever.memory.save(folder.memory, weights=retriever.digest())
         return new, len(retriever.memory)
+
+
+def rewrite_memories(checkpoint: Path, memories: Mapping[str, CaseStore]) -> None:
+    """Replace the memories in a checkpoint; each is complete or as it was."""
+    for name, memory in memories.items():
+        fresh, old = checkpoint / f".{name}.tmp", checkpoint / f".{name}.old"
+        memory.save(fresh)
+        (checkpoint / name).rename(old)
+        fresh.rename(checkpoint / name)
+        shutil.rmtree(old)
 
 
 def checkpoint_with_cases(run: Path, memory: str = MEMORY) -> Path:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cbr_cases.exchange import MEMORY, checkpoint_with_cases
-from cbrcore import Case, CbrError, EntityTuple, Run, Situation, StateGraph, StoredCases, Triple, suggest
-from cbrcore.cycle.casefiles import read_cases
+from cbr_memory.files import read_cases
+from cbrcore import Case, CbrError, EntityTuple, Match, Run, Situation, StateGraph, StoredCases, Triple, suggest
+from cbrcore.runs import RunMemory
 from cbrcore.runs.folder import read_json
 
 Order = Literal["age", "success", "used", "rewarded"]
@@ -151,13 +152,21 @@ def show_case(run: Run, number: int, *, memory: str = MEMORY, neighbours: int = 
     """
     checkpoint_with_cases(run.path, memory)
     kept, now = run.memories[memory], run.progress.env_steps
-    case = kept.case(number)
-    near = kept.neighbours(case, count=neighbours)
+    case = next((case for case in kept if case.id == number), None)
+    if case is None:
+        hint = f"see which there are: cbr cases list {run.path}"
+        raise CbrError(f"{run.path} has no case {number}", hint=hint)
+    near = neighbours_of(kept, case)[:neighbours]
     return Shown(
         CaseRow.of(case, now),
-        tuple(situation_lines(kept.situation(case), case.seeds)),
+        tuple(situation_lines(kept.store.situations.get(case.id), case.seeds)),
         tuple((match.relevance, CaseRow.of(match.case, now)) for match in near),
     )
+
+
+def neighbours_of(memory: RunMemory, case: Case) -> list[Match]:
+    """The other cases, those with the most similar keys first, with that similarity."""
+    return [match for match in memory.compared(memory.store.key_of(case)) if match.case is not case]
 
 
 def situation_lines(situation: Situation, seeds: EntityTuple = ()) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cbr_memory.config import CaseMemoryConfig
-from cbrcore.cycle.casefiles import read_cases, write_cases
+from cbr_memory.files import read_cases, write_cases
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.interfaces import Build, KeyIndex, RetainItem, Situation, StoredCases
 from cbrcore.types import Action, Case, Match, Provenance
@@ -244,7 +244,7 @@ class CaseMemory:
         self._rows = {pair: case for pair, case in self._rows.items() if case is not leaving}
 
     def save(self, folder: Path, *, weights: str = "") -> None:
-        """Write the cases into `folder`: enough to use them elsewhere (`cbrcore.cycle.casefiles`).
+        """Write the cases into `folder`: enough to use them elsewhere (`cbr_memory.files`).
 
         Args:
             weights: a digest of the parameters that made the keys.
@@ -253,13 +253,17 @@ class CaseMemory:
         situations = [self.situations.get(case.id) for case in self.cases]
         write_cases(folder, StoredCases(self.cases, keys, situations, self.identity, weights, self._next_id))
 
+    def read(self, folder: Path) -> StoredCases:
+        """What `save` wrote, by whichever run. RunFolderError: files are missing or damaged."""
+        return read_cases(folder)
+
     def load(self, folder: Path) -> None:
         """Replace the contents by what `save` wrote.
 
         Raises:
             RunFolderError: files are missing or damaged, or the keys were made by other encoders.
         """
-        stored = read_cases(folder)
+        stored = self.read(folder)
         if stored.identity != self.identity:
             raise RunFolderError(
                 f"{folder}: these cases were stored with other encoders.\n"

@@ -13,6 +13,7 @@ from test_twc import WANTED, textworld_rate
 from cbrcore.console import StopRequest
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
+from cbrcore.runs import Work
 from cbrcore.runs.assemble import assemble, assemble_learning
 from cbrcore.runs.folder import Recorders, RunFolder
 from cbrcore.runs.trainer import Trainer
@@ -46,11 +47,12 @@ def train_until(
     overrides = ["run.episodes=null", f"run.env_steps={env_steps}", "training.pretrain.episodes=4", *settings]
     report = load_plugins()
     checked = load_recipe(recipe, overrides=overrides, registry=report.registry)
-    parts = assemble(checked, report.registry, recipe_dir=checked.directory)
+    parts = assemble(checked, report.registry)
     folder = RunFolder.resume(path) if path.exists() else RunFolder.create("b", path)
     folder.write_text("recipe.yaml", "b")
-    learning = assemble_learning(checked, report.registry, recipe_dir=checked.directory)
-    trainer = Trainer(checked, parts, learning, Recorders(()), folder, Silent(), StopRequest())
+    learning = assemble_learning(checked, report.registry)
+    work = Work(checked, folder, parts, Silent(), StopRequest())
+    trainer = Trainer(work, learning, Recorders(()))
     started, before = timer(), trainer.progress.env_steps
     progress = trainer.train()
     seconds = timer() - started

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import cbrcore as cbr
-from cbr_cases.listing import CaseRow, select, situation_lines
+from cbr_cases.listing import CaseRow, neighbours_of, select, situation_lines
 from cbr_cases.page import COLUMNS, page
+from cbr_memory.files import read_cases
 from cbrcore import CbrError, StateGraph
-from cbrcore.cycle.casefiles import read_cases
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 SMOKE = RECIPES / "smoke" / "text_cbr_generated.yaml"
@@ -206,7 +206,7 @@ def test_neighbours_are_ordered_as_the_share_of_equal_codes(trained, cache_dir, 
                 action = replace(case, template=f"{case.template} {flipped}")
                 memory.add(key, action, case.provenance, step=0)
         for case in memory.cases:
-            found = [(near.relevance, near.case) for near in run.memory.neighbours(case, count=len(memory))]
+            found = [(near.relevance, near.case) for near in neighbours_of(run.memory, case)]
             assert case not in [other for _, other in found]
             assert len(found) == len(memory) - 1
             for similarity, other in found:

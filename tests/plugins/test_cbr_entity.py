@@ -364,4 +364,4 @@ def open_parts(level: str, seed: int) -> Parts:
     ]
     registry = load_plugins().registry
     recipe = load_recipe(RECIPES / "text_cbr_twc.yaml", overrides=settings, registry=registry)
-    return assemble(recipe, registry, recipe_dir=recipe.directory)
+    return assemble(recipe, registry)

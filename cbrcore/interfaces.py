@@ -448,7 +448,7 @@ class ReportsMetrics(Protocol):
 
 @runtime_checkable
 class Learner(Protocol):
-    """Turns the transitions of the running episodes into updates; see `cbrcore.cycle.runner.Observer`.
+    """Turns the transitions of the running episodes into updates.
 
     Attributes:
         skipped: how many updates a loss or gradient that is not finite has cost.

@@ -10,7 +10,6 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -124,41 +123,6 @@ def play_passes(
     return plays
 
 
-@dataclass(frozen=True)
-class Measure:
-    """How a frozen agent is measured.
-
-    Args:
-        passes, seed: see `play_passes`.
-        phase, after_play: told before the plays of a kind begin (title, how many), and after each play.
-    """
-
-    environment: Environment
-    reasoner: CaseBasedReasoner
-    passes: int
-    seed: int
-    phase: Callable[[str, int], None]
-    after_play: Callable[[], None]
-
-    def split(self, split: str, modes: Sequence[str]) -> dict[str, Any]:
-        """Figures of one split: those of the first mode, and under their names the other modes and the uniform
-        random policy; the optimal steps where the games tell them."""
-        first, *others = modes
-        found = self._play(split, first) | {"mode": first}
-        found |= {mode: self._play(split, mode) for mode in (*others, "random")}
-        facts = [self.environment.game_info(game) for game in self.environment.games(split)]
-        return found | {"optimal_steps": _mean(fact.get("optimal_steps") for fact in facts)}
-
-    def _play(self, split: str, mode: str) -> dict[str, Any]:
-        count = self.passes * len(self.environment.games(split))
-        self.phase(f"evaluating on {split!r}, {mode} (game plays)", count)
-        actor: ActorFactory = UniformActor
-        if mode != "random":
-            actor = partial(FrozenActor, self.reasoner, greedy=mode == "greedy")
-        how = {"passes": self.passes, "seed": self.seed}
-        return summarize(play_passes(self.environment, actor, split, **how, after_play=self.after_play))
-
-
 def pass_seed(seed: int, split: str, number: int) -> int:
     """Of one pass of an evaluation: of the actor's draws, and of its games (`game_seed`)."""
     return derive_seed(seed, f"evaluation:{split}:{number}")
@@ -184,7 +148,7 @@ def summarize(plays: Sequence[Played]) -> dict[str, Any]:
         "reuse_rewarded": sum(play.reuse.rewarded for play in plays),
         "reuse_agent_same": sum(play.reuse.agent_same for play in plays),
         "games": {
-            game: {"steps": _mean(p.steps for p in of_game), "norm_score": _mean(p.norm_score for p in of_game)}
+            game: {"steps": mean(p.steps for p in of_game), "norm_score": mean(p.norm_score for p in of_game)}
             for game, of_game in games.items()
         },
     }
@@ -205,14 +169,14 @@ def ood_gap(evaluation: Mapping[str, Any]) -> dict[str, float] | None:
 def mean_std(plays: Sequence[Played], value: Callable[[Played], float | None]) -> dict[str, float | None]:
     """Mean over plays, and the sample standard deviation of the passes' means (0 for a single pass)."""
     numbers = sorted({play.number for play in plays})
-    means = [_mean(value(play) for play in plays if play.number == number) for number in numbers]
+    means = [mean(value(play) for play in plays if play.number == number) for number in numbers]
     known = [mean for mean in means if mean is not None]
     if not known:
         return {"mean": None, "std": None}
     return {"mean": statistics.fmean(known), "std": statistics.stdev(known) if len(known) > 1 else 0.0}
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
-    """Of those that are known."""
+def mean(values: Iterable[float | None]) -> float | None:
+    """Of the values that are known; None if none is."""
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None

@@ -268,21 +268,21 @@ def decide_together(
     import torch
 
     agent, retriever, clock = reasoners[0].agent, reasoners[0].retriever, reasoners[0].clock
-    situations = [player.situation(seen) for player, seen in zip(reasoners, observations, strict=True)]
+    seen = list(zip(reasoners, observations, strict=True))
+    together = [(player, observation, player.situation(observation)) for player, observation in seen]
     if retriever is not None and len(retriever.memory):
         retriever.prepare(
             (situation, retriever.view(action).seeds)
-            for situation, seen in zip(situations, observations, strict=True)
-            for action in seen.admissible
+            for _, observation, situation in together
+            for action in observation.admissible
             if action.seeds
         )
-    together = list(zip(reasoners, observations, situations, strict=True))
-    inputs = [player.consider(seen, situation) for player, seen, situation in together]
+    inputs = [player.consider(observation, situation) for player, observation, situation in together]
     with clock.part("agent"), torch.no_grad():
         outputs = agent.policy(inputs)
     return [
         player.conclude(agent_input, output, situation, rng, greedy=greedy)
-        for player, situation, agent_input, output in zip(reasoners, situations, inputs, outputs, strict=True)
+        for (player, _, situation), agent_input, output in zip(together, inputs, outputs, strict=True)
     ]
 
 

@@ -25,13 +25,10 @@ class Actor(Protocol):
 
 
 class Observer(Protocol):
-    """Is told what happens."""
+    """Is told what happens, as `cbrcore.interfaces.Learner` is."""
 
-    def took_step(self, seat: int, transition: Transition) -> None:
-        """The player in this seat took a step."""
-
-    def round_of_steps_done(self) -> None:
-        """Every player whose episode goes on has taken a step since the last call."""
+    def took_step(self, seat: int, transition: Transition) -> None: ...
+    def round_of_steps_done(self) -> None: ...
 
 
 DecideTogether = Callable[[Sequence[Any], Sequence[Observation]], Sequence[tuple[Decision, Any]]]
@@ -76,10 +73,7 @@ def play_together(
         RunFailed: a game offers no admissible action.
     """
     clock = clock or Stopwatch()
-    begun = [
-        Play(seat.environment, seat.actor, game, seed, clock=clock)
-        for seat, (game, seed) in zip(seats, plays, strict=False)
-    ]
+    begun = [Play(seat, game, seed, clock=clock) for seat, (game, seed) in zip(seats, plays, strict=False)]
     while playing := [(number, play) for number, play in enumerate(begun) if play.episode.ending is None]:
         choices = decide([play.actor for _, play in playing], [play.offered() for _, play in playing])
         with clock.part("environment"):
@@ -109,28 +103,19 @@ class Play:
     """
 
     def __init__(
-        self,
-        environment: Environment,
-        actor: Actor,
-        game: str,
-        seed: int,
-        *,
-        split: str = "",
-        number: int = 0,
-        clock: Stopwatch | None = None,
+        self, seat: Seat, game: str, seed: int, *, split: str = "", number: int = 0, clock: Stopwatch | None = None
     ) -> None:
-        self.actor = actor
+        self.actor, self._environment = seat.actor, seat.environment
         self.game, self.seed = game, seed
         self.split, self.number = split, number
         self.episode = Episode(game, seed)
-        self._environment = environment
-        self._concurrent = environment if isinstance(environment, ConcurrentEnvironment) else None
+        self._concurrent = seat.environment if isinstance(seat.environment, ConcurrentEnvironment) else None
         self._clock = clock or Stopwatch()
         self._choice: tuple[Decision, Any] | None = None
         self._left = ""
-        actor.begin(game)
+        self.actor.begin(game)
         with self._clock.part("environment"):
-            self.observation = environment.reset(game, seed)
+            self.observation = self._environment.reset(game, seed)
 
     def __repr__(self) -> str:
         return f"Play({self.game!r}, {self.episode.steps} steps, score {self.episode.score:g})"

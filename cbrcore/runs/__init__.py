@@ -16,6 +16,7 @@ import logging
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -189,8 +190,23 @@ def begin_records(work: Work, plugins: PluginReport) -> None:
 
 
 def evaluation(work: Work, splits: Sequence[str]) -> dict[str, Any]:
-    """Steps and scores of the frozen agent on each split, with the uniform random policy beside it."""
-    from cbrcore.cycle.evaluation import Measure
+    """Steps and scores of the frozen agent on each split: figures of the first mode, under their names the other
+    modes and the uniform random policy, and the optimal steps where the games tell them."""
+    from cbrcore.cycle.evaluation import mean
+
+    environment, (first, *others) = work.parts.environment, work.recipe.evaluation.modes
+    found = {}
+    for split in splits:
+        found[split] = _measured(work, split, first) | {"mode": first}
+        found[split] |= {mode: _measured(work, split, mode) for mode in (*others, "random")}
+        facts = [environment.game_info(game) for game in environment.games(split)]
+        found[split]["optimal_steps"] = mean(fact.get("optimal_steps") for fact in facts)
+    return found
+
+
+def _measured(work: Work, split: str, mode: str) -> dict[str, Any]:
+    """Figures of one way to act on a split."""
+    from cbrcore.cycle.evaluation import FrozenActor, UniformActor, play_passes, summarize
 
     def after_play() -> None:
         work.reporter.advance()
@@ -198,10 +214,13 @@ def evaluation(work: Work, splits: Sequence[str]) -> dict[str, Any]:
             hint = f"evaluate it with: cbr evaluate {work.folder.path}"
             raise Interrupted("interrupted while evaluating; the trained agent is saved", hint=hint)
 
-    how, parts = work.recipe.evaluation, work.parts
-    shown = (work.reporter.phase, after_play)
-    measure = Measure(parts.environment, parts.reasoner, how.passes, work.recipe.seed, *shown)
-    return {split: measure.split(split, how.modes) for split in splits}
+    parts, passes, seed = work.parts, work.recipe.evaluation.passes, work.recipe.seed
+    count = passes * len(parts.environment.games(split))
+    work.reporter.phase(f"evaluating on {split!r}, {mode} (game plays)", count)
+    frozen = partial(FrozenActor, parts.reasoner, greedy=mode == "greedy")
+    actor = UniformActor if mode == "random" else frozen
+    plays = play_passes(parts.environment, actor, split, passes=passes, seed=seed, after_play=after_play)
+    return summarize(plays)
 
 
 def _results(work: Work, progress: Progress, evaluation: dict[str, Any]) -> dict[str, Any]:
@@ -271,10 +290,8 @@ def run(
 
     Args:
         recipe: a recipe file; the shipped ones are found by ``recipes/NAME.yaml`` from any folder.
-        seed: overrides the recipe's.
         sets: ``a.b=c`` texts, as after ``--set``.
-        out: the run's folder; a new one in runs/ if left out.
-        overwrite: replace the run in `out`.
+        out: the run's folder; a new one in runs/ if left out. `overwrite` replaces the run in it.
         plugins: loose plugin files.
 
     Raises:

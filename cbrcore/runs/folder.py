@@ -45,7 +45,7 @@ class RunFolder:
     """One run's folder, locked by this process until `close`. Make one with `create` or `resume`."""
 
     def __init__(self, path: Path, lock: FileLock) -> None:
-        self.path = path
+        self.path, self.checkpoints, self.memory = path, path / "checkpoints", path / "memory"
         self._lock = lock
         self._log_handler = logging.FileHandler(path / LOG_FILE, encoding="utf-8")
         self._log_handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
@@ -84,14 +84,6 @@ class RunFolder:
         stored_recipe(path)
         path = path.resolve()
         return cls(path, _locked(path))
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
-
-    @property
-    def memory(self) -> Path:
-        return self.path / "memory"
 
     def close(self) -> None:
         """Release the lock and the log file; safe to call twice. A run that never began leaves no folder."""

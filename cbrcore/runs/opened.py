@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cbrcore.cycle.runner import Play
+from cbrcore.cycle.runner import Play, Seat
 from cbrcore.errors import CbrError, RunFolderError, suggest
 from cbrcore.interfaces import CaseStore, Memory
 from cbrcore.recipe import load_recipe
@@ -99,12 +99,8 @@ class Run:
 
     @property
     def parts(self) -> Parts:
-        """Its parts.
-
-        Raises:
-            RunFolderError: the run has no checkpoint yet.
-            CbrError: a part cannot be built here (missing games, model, module).
-        """
+        """Its parts. RunFolderError: there is no checkpoint yet. CbrError: a part cannot be built here (missing
+        games, model, module)."""
         return self._opened()[0]
 
     @property
@@ -188,11 +184,10 @@ class Run:
         parts = self.parts
         for number in range(-(-episodes // len(games))):
             stream = pass_seed(seed, split, number)
-            actor = FrozenActor(parts.reasoner, generator(stream), greedy=greedy)
+            seat = Seat(parts.environment, FrozenActor(parts.reasoner, generator(stream), greedy=greedy))
             for game in games[: episodes - number * len(games)]:
                 self._leave_play("another play of this run began")
-                chance = game_seed(stream, game)
-                self._playing = Play(parts.environment, actor, game, chance, split=split, number=number)
+                self._playing = Play(seat, game, game_seed(stream, game), split=split, number=number)
                 yield self._playing
 
     def _split_of(self, game: str | None) -> str:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_serializer
+from pydantic.annotated_handlers import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from cbrcore.errors import CbrError
@@ -45,6 +46,10 @@ class Part(BaseModel):
     settings: Any
     """The component's own config object."""
 
+    @model_serializer
+    def _as_in_a_recipe(self) -> dict[str, Any]:
+        return {"use": self.use, **self.settings.model_dump(mode="json", by_alias=True)}
+
 
 Resolve = Callable[[str, str, Any], Part]
 """The context in which a recipe is validated: (kind, key, what is written) -> the part; what is wrong with it is a
@@ -59,12 +64,10 @@ class NestedPart:
 
     In a recipe it is written as any part is, ``use`` and settings; reading the recipe makes the `Part`. The outer
     component builds it with `Build.make`. With the type ``Part | None`` and the default None it may be left out.
-
-    Attributes:
-        kind: of the component, as in "agent".
     """
 
     kind: str
+    """Of the component, as in "agent"."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         inner = handler(source)
@@ -76,8 +79,7 @@ class NestedPart:
             resolve: Resolve = info.context
             return resolve(self.kind, info.field_name or self.kind, written)
 
-        as_written = core_schema.plain_serializer_function_ser_schema(_as_in_a_recipe)
-        return core_schema.with_info_before_validator_function(resolved, inner, serialization=as_written)
+        return core_schema.with_info_before_validator_function(resolved, inner)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"type": "object", "part": self.kind}
@@ -86,16 +88,8 @@ class NestedPart:
 def nested_parts(settings: BaseModel | type[BaseModel]) -> dict[str, NestedPart]:
     """The settings that are parts of their own, by name."""
     model = settings if isinstance(settings, type) else type(settings)
-    return {
-        name: mark
-        for name, field in model.model_fields.items()
-        for mark in field.metadata
-        if isinstance(mark, NestedPart)
-    }
-
-
-def _as_in_a_recipe(part: Part | None) -> dict[str, Any] | None:
-    return None if part is None else {"use": part.use, **part.settings.model_dump(mode="json", by_alias=True)}
+    marks = ((name, mark) for name, field in model.model_fields.items() for mark in field.metadata)
+    return {name: mark for name, mark in marks if isinstance(mark, NestedPart)}
 
 
 class MemoryConfig(ComponentConfig):

@@ -6,6 +6,7 @@ All problems are gathered and raised together, sorted by line: ``file:line: path
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -36,19 +37,14 @@ def load_recipe(path: Path | str, *, overrides: Sequence[str] = (), registry: Re
     """
     file = Path(path)
     file = file if file.exists() else shipped(file) or file
-    text = _read_file(file)
     folder = file.resolve().parent
-    return read_recipe_text(text, str(path), folder=folder, overrides=overrides, registry=registry)
+    return read_recipe_text(_read_file(file), str(path), folder=folder, overrides=overrides, registry=registry)
 
 
 def read_recipe_text(
     text: str, name: str, *, folder: Path | None = None, overrides: Sequence[str] = (), registry: Registry
 ) -> Recipe:
-    """Check a recipe given as text.
-
-    Args:
-        name: what messages call it.
-        folder: where relative paths start; the working directory if left out.
+    """Check a recipe given as text, which messages call `name`; its relative paths start at `folder`, or here.
 
     Raises:
         RecipeError: everything that is wrong with it.
@@ -119,12 +115,11 @@ def shipped(path: Path) -> Path | None:
     beside = Path(__file__).resolve().parents[2] / path
     if beside.is_file():
         return beside
-    try:
-        files = distribution(DISTRIBUTION).files or []
-    except PackageNotFoundError:
-        return None
-    wanted = f"/share/cbr/{path.as_posix()}"
-    return next((Path(str(file.locate())).resolve() for file in files if file.as_posix().endswith(wanted)), None)
+    with suppress(PackageNotFoundError):
+        for file in distribution(DISTRIBUTION).files or ():
+            if file.as_posix().endswith(f"/share/cbr/{path.as_posix()}"):
+                return Path(str(file.locate())).resolve()
+    return None
 
 
 # -- how two recipes differ --------------------------------------------------------------------------------------

@@ -13,8 +13,7 @@ from pydantic import BaseModel
 
 from cbrcore.config import ComponentConfig, MemoryConfig, Part, Recipe, Settings, expand_path, nested_parts
 from cbrcore.errors import CbrError, PluginError
-from cbrcore.interfaces import ChecksRecipe, Keys
-from cbrcore.interfaces import Fault as Wrong
+from cbrcore.interfaces import ChecksRecipe, Fault, Keys
 from cbrcore.recipe.text import Document, dotted, parse, value_at
 from cbrcore.recipe.words import Model, Schema, bounds, check, one_line, refused, settings_of, unknown, validated
 from cbrcore.registry import CORE_KEYS, Component, Registry
@@ -130,8 +129,7 @@ class Components:
 
 
 def apply_overrides(document: Document, overrides: Iterable[tuple[Keys, Document]], registry: Registry) -> None:
-    """Set values. Sections come before what is in them, and ``use`` before the other settings of its part; the
-    last one wins for the same path."""
+    """Set values: sections before what is in them, and ``use`` before the rest of its part; the last one wins."""
     for keys, value in sorted(overrides, key=lambda one: (len(one[0]), one[0][-1] != "use")):
         if keys[-1] == "use" and not value.flaws and _is_another(document, keys[:-1], value.data, registry):
             document.put(keys[:-1], parse("{}", value.name))  # it starts from its own defaults
@@ -152,9 +150,7 @@ def _is_another(document: Document, part: Keys, use: Any, registry: Registry) ->
 class Checker:
     """Checks one recipe, on a copy of its data; the document gets its flaws.
 
-    Args:
-        name: the recipe's name if it does not state one.
-        folder: where relative paths start.
+    A recipe that states no name is called `name`; its relative paths start at `folder`.
     """
 
     def __init__(self, document: Document, registry: Registry, name: str, folder: Path) -> None:
@@ -169,8 +165,8 @@ class Checker:
     def check(self) -> Recipe | None:
         """The recipe; worth nothing if the document has flaws."""
         self._drop_nulls()
-        self._fill_in_parts()
-        self._fill_in_names()
+        self._fill_in()
+        self._expand_directory()
         self._check_keys()
         self._check_cases()
         written = {name: self._data.pop(name) for name in self._sections if name in self._data}
@@ -190,9 +186,10 @@ class Checker:
             if key not in PARTS or key in DEFAULTS:  # another empty part lacks its 'use' line and is told so
                 self._note((key,), f"is empty; write '{key}: {{}}' for its defaults, or remove the line")
 
-    def _fill_in_parts(self) -> None:
-        """Add the parts that every recipe has; which components they are says `Components.defaults`."""
+    def _fill_in(self) -> None:
+        """Add what every recipe has; which components its parts are says `Components.defaults`."""
         data, components = self._data, self._components
+        data.setdefault("name", self._name)
         for kind in ("text_encoder", "learner", *(kind for kind in components.brought_by if kind in PARTS)):
             data.setdefault(kind, {})
         if "memory" in data:
@@ -205,8 +202,7 @@ class Checker:
         if isinstance(recorders, list):
             data["recorders"] = [{"use": entry} if isinstance(entry, str) else entry for entry in recorders]
 
-    def _fill_in_names(self) -> None:
-        self._data.setdefault("name", self._name)
+    def _expand_directory(self) -> None:
         folder = self._data.setdefault("directory", ".")
         if isinstance(folder, str):
             try:
@@ -234,12 +230,10 @@ class Checker:
 
     def _check_run(self) -> None:
         run = self._data.get("run")
-        wrong = any(flaw.keys[:1] == ("run",) for flaw in self._document.flaws)
+        given = [key for key in ("episodes", "env_steps") if isinstance(run, dict) and run.get(key) is not None]
         if run is None:
             self._note((), "does not say how long to run; add 'run: {episodes: 100}'")
-        elif (
-            isinstance(run, dict) and not wrong and (run.get("episodes") is None) == (run.get("env_steps") is None)
-        ):
+        elif len(given) != 1 and not any(flaw.keys[:1] == ("run",) for flaw in self._document.flaws):
             self._note(("run",), "needs either 'episodes' or 'env_steps', and not both; as in 'episodes: 100'")
 
     def _checked(self, model: type[Model], data: Any, at: Keys = ()) -> Model | None:
@@ -287,7 +281,7 @@ class Checker:
                 self._note((*at, *keys), what)
         return found
 
-    def _try(self, section: str, changes: Mapping[str, Keys]) -> Iterator[Wrong]:
+    def _try(self, section: str, changes: Mapping[str, Keys]) -> Iterator[Fault]:
         """Check the recipe with other values; see `cbrcore.interfaces.Trial`."""
         trial = copy.deepcopy(self._document)
         trial.flaws = []
@@ -301,5 +295,6 @@ class Checker:
                 yield changes[flaw.label], f"{inside}: {flaw.message}" if inside else flaw.message
 
     def _note(self, keys: Keys, what: str) -> None:
-        brought_by = self._components.brought_by if keys and keys[0] not in self._document.data else {}
-        self._document.note(keys, what, at=brought_by.get(str(keys[0])) if brought_by else None)
+        left_out = bool(keys) and keys[0] not in self._document.data
+        at = self._components.brought_by.get(str(keys[0])) if left_out else None
+        self._document.note(keys, what, at=at)

@@ -3,8 +3,7 @@
 ``1e-4`` is a number; only ``true`` and ``false`` are booleans (``no`` stays a word); ``9:05`` and
 ``2024-01-01`` stay text; keys are always text; duplicate keys and tags are refused; merge keys work.
 
-The values of a document come from its text and from ``--set PATH=VALUE``; each remembers which, so that what is
-wrong with it names it.
+Values come from the text and from ``--set PATH=VALUE``; each remembers which, so that what is wrong names it.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Flaw:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value stands: its key's line, how a plain scalar was typed, and what to call the place as in `Flaw`."""
+    """Where a value stands: its key's line, how a plain scalar was typed, and a label as in `Flaw`."""
 
     line: int
     typed: str | None = None
@@ -54,7 +53,7 @@ class Document:
 
     def note(self, keys: Keys, what: str, *, at: Keys | None = None) -> None:
         """Something is wrong with the value at `keys`, which was written there, or because of what stands `at`."""
-        written = keys if at is None else at
+        written = at or keys
         around = (written[:end] for end in range(len(written), -1, -1))
         self._add(next((self.places[part] for part in around if part in self.places), Place(1)), keys, what)
 
@@ -67,8 +66,7 @@ class Document:
 
     def part(self, keys: Keys, name: str) -> Document:
         """The value at `keys` as a document of its own."""
-        count = len(keys)
-        places = {known[count:]: place for known, place in self.places.items() if known[:count] == keys}
+        places = {known[len(keys) :]: at for known, at in self.places.items() if known[: len(keys)] == keys}
         return Document(name, copy.deepcopy(value_at(self.data, keys)), places)
 
     def put(self, keys: Keys, value: Document) -> None:
@@ -122,9 +120,6 @@ def holds(data: Any, key: str | int) -> bool:
     if isinstance(data, list):
         return isinstance(key, int) and key < len(data)
     return isinstance(data, dict) and key in data
-
-
-# -- reading and writing -----------------------------------------------------------------------------------------
 
 
 def parse(text: str, name: str = "") -> Document:
@@ -287,7 +282,7 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar(_TAG + "str", text, style='"' if rare_break else None)
 
 
-_Loader.add_constructor(_TAG + "merge", yaml.SafeLoader.construct_yaml_str)  # type: ignore[type-var]  # no key
+_Loader.add_constructor(_TAG + "merge", lambda _, node: node.value)  # "<<" where it is no key
 _Dumper.add_representer(str, _represent_text)
 for _kind, (_pattern, _first) in _PLAIN.items():
     for _rules in (_Loader, _Dumper):
@@ -300,8 +295,7 @@ def _line(node: yaml.Node) -> int:
 
 def _syntax_flaw(error: yaml.MarkedYAMLError) -> Flaw:
     mark = error.problem_mark or error.context_mark
-    said = str(error.problem)
-    said = next((ours for theirs, ours in _SYNTAX.items() if theirs in said), said)
+    said = next((ours for theirs, ours in _SYNTAX.items() if theirs in str(error.problem)), str(error.problem))
     return Flaw(mark.line + 1, (), f"column {mark.column + 1}: {said}") if mark else Flaw(1, (), said)
 
 

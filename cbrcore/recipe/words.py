@@ -191,11 +191,7 @@ def json_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def settings_of(model: type[BaseModel]) -> Iterator[tuple[str, Schema, bool]]:
-    """Every setting of `model`, nested ones too: dotted path, JSON Schema, and whether it is required.
-
-    Raises:
-        PluginError: as of `json_schema`.
-    """
+    """Every setting of `model`, nested ones too: dotted path, JSON Schema, and whether it is required."""
     schema = json_schema(model)
     yield from _settings(schema, schema.get("$defs", {}), "")
 
@@ -211,67 +207,44 @@ def _settings(schema: Schema, definitions: Schema, prefix: str) -> Iterator[tupl
             yield from _settings(section, definitions, f"{prefix}{name}.")
 
 
-def bounds(field: Schema) -> str:
-    """The limits of a setting: "more than 0 and at most 1"."""
-    branches = (field, *field.get("anyOf", ()))
-    return " and ".join(
-        words.format(branch[limit]) for branch in branches for limit, words in _LIMITS.items() if limit in branch
-    )
-
-
-_LIMITS = {
+LIMITS = {
     "exclusiveMinimum": "more than {}",
     "minimum": "at least {}",
     "exclusiveMaximum": "less than {}",
     "maximum": "at most {}",
-    "multipleOf": "a multiple of {}",
-    "minLength": "at least {} characters",
-    "maxLength": "at most {} characters",
-    "minItems": "at least {} entries",
-    "maxItems": "at most {} entries",
-    "pattern": "of the form {}",
 }
+"""JSON Schema's words for the limits of a number -> ours."""
+
+
+def bounds(field: Schema, limits: Mapping[str, str] = LIMITS) -> str:
+    """The limits of a setting: "more than 0 and at most 1"."""
+    branches = (field, *field.get("anyOf", ()))
+    return " and ".join(
+        words.format(branch[limit]) for branch in branches for limit, words in limits.items() if limit in branch
+    )
 
 
 # -- what was probably meant -------------------------------------------------------------------------------------
 
 OTHER_WORDS = {
-    "lr": "training.agent_learning_rate",
-    "learning_rate": "training.agent_learning_rate",
-    "discount": "training.gamma",
-    "mu": "training.margin",
-    "eta": "training.entropy_weight",
-    "entropy_coef": "training.entropy_weight",
-    "value_coef": "training.value_weight",
-    "grad_clip": "training.clip",
-    "tau": "memory.threshold",
-    "memory_size": "memory.capacity",
-    "epochs": "run.episodes",
-    "steps": "run.env_steps",
-    "total_steps": "run.env_steps",
-    "device": "run.device",
-    "env": "environment",
-    "encoder": "context_encoder",
-    "retriever": "context_encoder",
-    "retain": "retain_policy",
-    "train": "training",
-    "eval": "evaluation",
-    "version": "schema",
-}
+    "lr": "training.agent_learning_rate", "learning_rate": "training.agent_learning_rate",
+    "discount": "training.gamma", "mu": "training.margin", "eta": "training.entropy_weight",
+    "entropy_coef": "training.entropy_weight", "value_coef": "training.value_weight", "grad_clip": "training.clip",
+    "tau": "memory.threshold", "memory_size": "memory.capacity", "epochs": "run.episodes",
+    "steps": "run.env_steps", "total_steps": "run.env_steps", "device": "run.device", "env": "environment",
+    "encoder": "context_encoder", "retriever": "context_encoder", "retain": "retain_policy",
+    "train": "training", "eval": "evaluation", "version": "schema",
+}  # fmt: skip
 """Words that the paper or other libraries use -> where the setting is here."""
 
 
 def unknown(keys: Keys, paths: Sequence[str]) -> str:
-    """What to say about the unknown key at `keys`.
-
-    Args:
-        paths: all keys that this recipe could have: top-level ones, and settings by dotted path.
-    """
+    """What to say about the unknown key at `keys`; `paths` are all keys, dotted, that this recipe could have."""
     around = "".join(f"{key}." for key in keys[:-1])
     inside = [path.removeprefix(around).partition(".")[0] for path in paths if path.startswith(around)]
-    here = list(dict.fromkeys(inside))
+    here = {name: around + name for name in inside}
     word = str(keys[-1]).lower().replace("-", "_")
-    meant = _meant(word, {name: around + name for name in here}, paths)
+    meant = _meant(word, here, paths)
     if not meant and not here:
         return "unknown key; there are no settings here"
     said = f"Did you mean {' or '.join(meant)}?" if meant else f"Choose one of: {', '.join(here)}."
@@ -288,9 +261,8 @@ def _meant(word: str, here: Mapping[str, str], paths: Sequence[str]) -> list[str
         return sorted(elsewhere, key=lambda path: path.count("."))[:3]
     if word in OTHER_WORDS:
         return [OTHER_WORDS[word]]
-    slip = closest(word, here)
-    if slip is not None:
-        return [here[slip]]
     names = {path.rpartition(".")[2]: path for path in paths}
-    slip = closest(word, [name for name in names if len(name) > 3])
-    return [names[slip]] if slip is not None else []
+    for choices in (here, {name: path for name, path in names.items() if len(name) > 3}):
+        if slip := closest(word, choices):
+            return [choices[slip]]
+    return []

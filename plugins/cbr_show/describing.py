@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from cbrcore.config import nested_parts
 from cbrcore.console import aligned
 from cbrcore.recipe.model import DEFAULTS, PARTS, SECTIONS, settings_class
-from cbrcore.recipe.words import Schema, bounds, json_schema, settings_of
+from cbrcore.recipe.words import LIMITS, Schema, bounds, json_schema, settings_of
 from cbrcore.registry import Component, Registry
 
 if TYPE_CHECKING:
@@ -147,13 +147,21 @@ def describe(model: type[BaseModel]) -> list[Setting]:
             path,
             _type(field, definitions),
             json.dumps(field["default"]) if "default" in field else REQUIRED if required else COMPUTED,
-            bounds(field),
+            bounds(field, _ALL_LIMITS),
             " ".join(field.get("description", "").split()),
         )
         for path, field, required in settings_of(model)
     ]
 
 
+_ALL_LIMITS = LIMITS | {
+    "multipleOf": "a multiple of {}",
+    "minLength": "at least {} characters",
+    "maxLength": "at most {} characters",
+    "minItems": "at least {} entries",
+    "maxItems": "at most {} entries",
+    "pattern": "of the form {}",
+}
 _TYPES = {"integer": "whole number", "number": "number", "boolean": "true or false", "null": "null"}
 
 

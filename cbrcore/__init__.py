@@ -30,7 +30,6 @@ _WHERE = {
     "plugins": ("load_plugins",),
     "recipe": ("load_recipe",),
     "registry": ("Component", "Registrar"),
-    "runs": ("Run", "open", "run"),
     "rng": ("Streams", "derive_seed"),
     "types": (
         "SLOT", "Action", "Candidate", "Case", "Decision", "Ending", "EntityTuple", "Episode", "Match",
@@ -40,7 +39,10 @@ _WHERE = {
 """Module -> the public names in it."""
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 
-__all__ = ["__version__", *sorted(_MODULE_OF)]
+_DOOR = ("Run", "open", "run")
+"""How scripts and notebooks come in; where these are stands in the table of defaults."""
+
+__all__ = ["__version__", *sorted([*_MODULE_OF, *_DOOR])]
 
 if TYPE_CHECKING:
     from cbrcore.config import *  # noqa: F403
@@ -52,17 +54,17 @@ if TYPE_CHECKING:
     from cbrcore.recipe import load_recipe as load_recipe
     from cbrcore.registry import *  # noqa: F403
     from cbrcore.rng import *  # noqa: F403
-    from cbrcore.runs import Run as Run
-    from cbrcore.runs import open as open
-    from cbrcore.runs import run as run
     from cbrcore.types import *  # noqa: F403
 
 
 def __getattr__(name: str) -> Any:
-    module = _MODULE_OF.get(name)
-    if module is None:
+    if name in _DOOR:
+        module = import_module(f"{__name__}.recipe.model").DOOR
+    elif name in _MODULE_OF:
+        module = f"{__name__}.{_MODULE_OF[name]}"
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{module}"), name)
+    found = getattr(import_module(module), name)
     globals()[name] = found
     return found
 

@@ -56,7 +56,6 @@ WITHIN = {
     "cycle": {"runner": "", "retriever": "", "reasoner": "retriever",
               "evaluation": "reasoner runner", "__init__": ""},
     "runs": {"folder": "", "checkpoint": "", "assemble": "", "trainer": "assemble checkpoint folder",
-             "opened": "assemble checkpoint folder",
              "__init__": EVERYTHING},
 }  # fmt: skip
 """Of a room: module -> modules of the same room that it may import. The runner knows no algorithm."""
@@ -88,9 +87,10 @@ HEAVY = {
     "sklearn",
 }
 
-SHARED = {"cbr_nn", "cbr_commonsense", "cbr_keys", "cbr_a2c", "cbr_memory", "cbr_report"}
-"""Plugins and packages that others may import: networks, knowledge, keys, losses, case files, figures, pages."""
-PLAIN = {"cbr_nn", "cbr_commonsense", "cbr_keys"}
+SHARED = {"cbr_nn", "cbr_commonsense", "cbr_keys", "cbr_a2c", "cbr_memory", "cbr_report", "cbr_open", "cbr_sweep"}
+"""Plugins and packages that others may import: networks, knowledge, keys, losses, case files, figures, opened runs,
+the variants of a table."""
+PLAIN = {"cbr_nn", "cbr_commonsense", "cbr_keys", "cbr_open"}
 """Of these, packages that offer nothing themselves."""
 
 PUBLIC = {

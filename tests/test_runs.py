@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import cbrcore as cbr
-from cbrcore import runs
+from cbr_open import door
 from cbrcore.cycle.evaluation import ReuseCounts
 from cbrcore.errors import RunFolderError
 from cbrcore.runs import checkpoint as checkpoints
@@ -89,7 +89,7 @@ def test_records_are_read_without_torch(run):
 
 def test_the_door_is_public():
     assert {"Run", "open", "run"} <= set(cbr.__all__)
-    assert (cbr.Run, cbr.open, cbr.run) == (runs.Run, runs.open, runs.run)
+    assert (cbr.Run, cbr.open, cbr.run) == (door.Run, door.open, door.run)
 
 
 # -- plays

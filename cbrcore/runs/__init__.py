@@ -1,13 +1,4 @@
-"""One way to start, resume, evaluate and open a run; for the commands, for scripts and for notebooks.
-
-    import cbrcore as cbr
-    run = cbr.run("recipes/quickstart.yaml", seed=3)     # or cbr.open("runs/...")
-    run.results, run.metrics                             # plain data
-    play = run.play("game", split="out")                 # decision by decision
-    run.memory.similar(observation, action)              # the most similar cases
-
-torch is imported when it is first needed.
-"""
+"""One way to start, resume and evaluate a run. torch is imported when it is first needed."""
 
 from __future__ import annotations
 
@@ -36,15 +27,12 @@ from cbrcore.runs.folder import (
     stored_recipe,
     versions,
 )
-from cbrcore.runs.opened import Run, RunMemory, newest_checkpoint
 
 if TYPE_CHECKING:
     from cbrcore.config import Recipe
     from cbrcore.plugins import PluginReport
     from cbrcore.runs.assemble import Learning, Parts
     from cbrcore.runs.checkpoint import Progress
-
-__all__ = ["Run", "RunMemory", "evaluate", "newest_checkpoint", "open", "resume", "run", "start"]
 
 log = logging.getLogger(__name__)
 
@@ -274,40 +262,12 @@ def _timing(progress: Progress) -> dict[str, Any]:
     }
 
 
-# -- a run to look at ---------------------------------------------------------------------------------------------
+def newest_checkpoint(run: Path) -> Path:
+    """The latest checkpoint of a run; RunFolderError if the folder holds no run, or the run has none."""
+    from cbrcore.runs.checkpoint import latest_checkpoint
 
-
-def run(
-    recipe: Path | str,
-    *,
-    seed: int | None = None,
-    sets: Sequence[str] = (),
-    out: Path | str | None = None,
-    overwrite: bool = False,
-    plugins: Sequence[Path | str] = (),
-) -> Run:
-    """Train and evaluate what a recipe describes, as ``cbr run`` does.
-
-    Args:
-        recipe: a recipe file; the shipped ones are found by ``recipes/NAME.yaml`` from any folder.
-        sets: ``a.b=c`` texts, as after ``--set``.
-        out: the run's folder; a new one in runs/ if left out. `overwrite` replaces the run in it.
-        plugins: loose plugin files.
-
-    Raises:
-        CbrError: something is wrong with the recipe, or the run failed.
-    """
-    checked, report = console.checked_recipe(
-        Path(recipe), console.overrides_of(sets, seed=seed), list(map(Path, plugins))
-    )
-    _, folder = start(checked, report, None if out is None else Path(out), overwrite=overwrite)
-    return Run(folder, report)
-
-
-def open(path: Path | str, *, plugins: Sequence[Path | str] = ()) -> Run:
-    """The run in a folder, to look at; nothing in the folder changes, and the run may go on meanwhile.
-
-    Raises:
-        RunFolderError: the folder holds no run.
-    """
-    return Run(path, console.plugins_of(list(map(Path, plugins))))
+    stored_recipe(run)
+    checkpoint = latest_checkpoint(run / "checkpoints")
+    if checkpoint is None:
+        raise RunFolderError(f"{run} has no checkpoint", hint="train first: cbr run")
+    return checkpoint

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from cbrcore import Run, closest
+from cbr_open.door import Run
+from cbrcore import closest
 from cbrcore.console import AsJson, PluginFiles, RunPath, plugins_of, print_table
 
 if TYPE_CHECKING:

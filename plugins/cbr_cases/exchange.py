@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cbr_memory.files import read_cases, write_cases
-from cbrcore import Run
+from cbr_open.door import Run
 from cbrcore.cycle.retriever import tensors_digest
 from cbrcore.errors import RunFolderError
 from cbrcore.interfaces import CaseStore

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from cbr_cases.exchange import MEMORY, checkpoint_with_cases
 from cbr_memory.files import read_cases
-from cbrcore import Case, CbrError, EntityTuple, Match, Run, Situation, StateGraph, StoredCases, Triple, suggest
-from cbrcore.runs import RunMemory
+from cbr_open.door import Run, RunMemory
+from cbrcore import Case, CbrError, EntityTuple, Match, Situation, StateGraph, StoredCases, Triple, suggest
 from cbrcore.runs.folder import read_json
 
 Order = Literal["age", "success", "used", "rewarded"]

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cbr_paper.paper import PaperCell, PaperTable, load_paper
 from cbr_report.runs import Group, comparable
 from cbr_sweep.axes import VARIANTS, expand
-from cbrcore.plugins import PluginReport
 from cbrcore.recipe import dump_recipe, load_recipe, shipped
 from cbrcore.recipe.text import parse
+
+if TYPE_CHECKING:
+    from cbrcore.plugins import PluginReport
 
 PAPER_FILE = "paper.yaml"
 SEED = "seed"

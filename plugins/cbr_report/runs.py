@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from cbrcore.runs import Run as OpenedRun
+from cbr_open.door import Run as OpenedRun
 from cbrcore.runs.folder import METRICS_FILE
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cbr_report.charts import INSTALL, can_draw
 from cbr_report.folders import read_folders
@@ -18,8 +19,10 @@ from cbr_report.tables import as_csv, as_markdown
 from cbr_report.theme import PALETTES
 from cbrcore import CbrError, Figure, Section, Table, __version__
 from cbrcore.errors import RunFolderError
-from cbrcore.plugins import PluginReport
 from cbrcore.runs.folder import write_atomically
+
+if TYPE_CHECKING:
+    from cbrcore.plugins import PluginReport
 
 PAGE = "report.html"
 TITLE = "Case-based reasoning in text games"

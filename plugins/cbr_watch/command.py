@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cbrcore import CbrError, Run, suggest
+from cbr_open.door import Run
+from cbrcore import CbrError, suggest
 from cbrcore.console import PluginFiles, RunPath, plugins_of
 
 if TYPE_CHECKING:

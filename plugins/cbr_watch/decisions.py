@@ -21,9 +21,9 @@ from cbrcore.errors import CbrError
 from cbrcore.types import Action, Candidate, Observation, arity
 
 if TYPE_CHECKING:  # torch is loaded for a run that is played, not for every page
+    from cbr_open.door import Run
     from cbr_watch.watching import Compared, Start, Step
     from cbrcore.cycle.reasoner import CaseBasedReasoner
-    from cbrcore.runs import Run
 
 REUSE, FALLBACK = "reuse", "fallback"
 KINDS = {REUSE: "a case is reused", FALLBACK: "the neural agent is asked although there are cases"}

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cbr_open.door import Run
 from cbr_watch.explanations import Explanation, explain
-from cbrcore import Action, Case, Decision, EntityTuple, Episode, Match, Observation, Run, StepResult
+from cbrcore import Action, Case, Decision, EntityTuple, Episode, Match, Observation, StepResult
 
 if TYPE_CHECKING:
     from cbrcore.cycle.reasoner import CaseBasedReasoner, Trace

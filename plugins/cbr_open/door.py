@@ -1,6 +1,12 @@
-"""A run to look at: its records as plain data, its agent to play with, its cases to compare with.
+"""The Python door: a run to start, or to look at: its records as plain data, its agent to play with, its cases.
 
-Nothing in its folder changes, and the run may go on meanwhile. torch is imported when an agent is needed.
+    import cbrcore as cbr
+    run = cbr.run("recipes/quickstart.yaml", seed=3)     # or cbr.open("runs/...")
+    run.results, run.metrics                             # plain data
+    play = run.play("game", split="out")                 # decision by decision
+    run.memory.similar(observation, action)              # the most similar cases
+
+Looking changes nothing in a run's folder, and the run may go on meanwhile. torch is imported when it is needed.
 """
 
 from __future__ import annotations
@@ -11,12 +17,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cbrcore.console import checked_recipe, overrides_of, plugins_of
 from cbrcore.cycle.runner import Play, Seat
 from cbrcore.errors import CbrError, RunFolderError, suggest
 from cbrcore.interfaces import CaseStore, Memory
 from cbrcore.recipe import load_recipe
 from cbrcore.recipe.text import parse
 from cbrcore.rng import generator
+from cbrcore.runs import built, newest_checkpoint, start
 from cbrcore.runs.folder import METRICS_FILE, RESULTS_FILE, read_json, stored_recipe
 from cbrcore.types import Match
 
@@ -29,6 +37,42 @@ if TYPE_CHECKING:
     from cbrcore.runs.assemble import Parts
     from cbrcore.runs.checkpoint import Progress
     from cbrcore.types import Action, Case, Observation
+
+
+def run(
+    recipe: Path | str,
+    *,
+    seed: int | None = None,
+    sets: Sequence[str] = (),
+    out: Path | str | None = None,
+    overwrite: bool = False,
+    plugins: Sequence[Path | str] = (),
+) -> Run:
+    """Train and evaluate what a recipe describes, as ``cbr run`` does.
+
+    Args:
+        recipe: a recipe file; the shipped ones are found by ``recipes/NAME.yaml`` from any folder.
+        sets: ``a.b=c`` texts, as after ``--set``.
+        out: the run's folder; a new one in runs/ if left out. `overwrite` replaces the run in it.
+        plugins: loose plugin files.
+
+    Raises:
+        CbrError: something is wrong with the recipe, or the run failed.
+    """
+    checked, report = checked_recipe(
+        Path(recipe), overrides_of(sets, seed=seed), list(map(Path, plugins))
+    )
+    _, folder = start(checked, report, None if out is None else Path(out), overwrite=overwrite)
+    return Run(folder, report)
+
+
+def open(path: Path | str, *, plugins: Sequence[Path | str] = ()) -> Run:
+    """The run in a folder, to look at; nothing in the folder changes, and the run may go on meanwhile.
+
+    Raises:
+        RunFolderError: the folder holds no run.
+    """
+    return Run(path, plugins_of(list(map(Path, plugins))))
 
 
 class Run:
@@ -110,10 +154,8 @@ class Run:
 
     def _opened(self) -> tuple[Parts, Progress]:
         if self._open is None:
-            from cbrcore.runs.assemble import assemble
-
             newest_checkpoint(self.path)  # nothing is built in vain
-            parts = assemble(self.checked, self.plugins.registry)
+            parts = built(self.checked, self.plugins)
             try:
                 self._open = parts, self._restored(parts)
             except BaseException:
@@ -272,14 +314,3 @@ class RunMemory:
         found = [Match(case, value) for case, value in zip(self, values, strict=True) if value >= 0]
         found.sort(key=lambda m: (m.relevance, m.case.rewarded, m.case.last_step, m.case.id), reverse=True)
         return found
-
-
-def newest_checkpoint(run: Path) -> Path:
-    """The latest checkpoint of a run; RunFolderError if the folder holds no run, or the run has none."""
-    from cbrcore.runs.checkpoint import latest_checkpoint
-
-    stored_recipe(run)
-    checkpoint = latest_checkpoint(run / "checkpoints")
-    if checkpoint is None:
-        raise RunFolderError(f"{run} has no checkpoint", hint="train first: cbr run")
-    return checkpoint

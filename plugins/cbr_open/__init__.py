@@ -1,0 +1,1 @@
+"""Runs to start and to look at from Python; see `cbr_open.door`. A package that plugins share: it offers nothing."""

@@ -78,15 +78,16 @@ def save_checkpoint(
     temporary = folder / f".{final.name}.{os.getpid()}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
-    found = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    save_file(found, temporary / TENSORS_FILE)
+    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    save_file(plain, temporary / TENSORS_FILE)
     for name, memory in memories.items():
         memory.save(temporary / name)
     state = {"format": FORMAT, "torch": torch.__version__, "progress": asdict(progress), "streams": streams}
     (temporary / STATE_FILE).write_text(json.dumps(state), encoding="utf-8")
     shutil.rmtree(final, ignore_errors=True)
     temporary.rename(final)
-    for leftover in (*folder.glob(".*.tmp"), *(path for _, path in _complete(folder)[:-KEPT])):
+    outdated = [path for _, path in _complete(folder)[:-KEPT]]
+    for leftover in (*folder.glob(".*.tmp"), *outdated):
         shutil.rmtree(leftover, ignore_errors=True)
     return final
 

@@ -87,7 +87,7 @@ class Trainer:
         self._games = self.parts.environment.games("train")
         episodes, env_steps = self.recipe.run.episodes, self.recipe.run.env_steps
         self._by_plays = episodes is not None
-        self._budget = env_steps or 0 if episodes is None else episodes * len(self._games)
+        self._budget = (env_steps or 0) if episodes is None else episodes * len(self._games)
 
     def __repr__(self) -> str:
         return f"Trainer({self.recipe.name!r}, {self.progress.games_played} games played)"
@@ -183,10 +183,11 @@ class Trainer:
 
     def _next_plays(self) -> list[tuple[str, int]]:
         """(game, its seed) of the next round, one for each seat; fewer at the end of the budget, then none."""
-        first, left, count = self.progress.games_played, self._budget - self._done, len(self._seats)
+        first, left = self.progress.games_played, self._budget - self._done
         if left <= 0:
             return []
-        return [self._play_number(first + seat) for seat in range(min(left, count) if self._by_plays else count)]
+        count = min(left, len(self._seats)) if self._by_plays else len(self._seats)
+        return [self._play_number(number) for number in range(first, first + count)]
 
     def _play_number(self, number: int) -> tuple[str, int]:
         """(game, its seed) of one play of the run. Each pass plays all games in an order of its own."""

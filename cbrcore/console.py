@@ -45,7 +45,7 @@ Device = Annotated[
 
 
 def plugins_of(files: Sequence[Path] = (), *, quiet: bool = False) -> PluginReport:
-    """Load the plugins; those that could not be loaded are named on stderr, or with `quiet` in the report alone."""
+    """Load the plugins; what could not be loaded is named on stderr, or with `quiet` in the report alone."""
     from cbrcore.plugins import load_plugins
 
     report = load_plugins(files=files, strict=False if quiet else None)

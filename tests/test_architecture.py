@@ -88,8 +88,8 @@ HEAVY = {
     "sklearn",
 }
 
-SHARED = {"cbr_nn", "cbr_commonsense", "cbr_keys", "cbr_a2c", "cbr_report"}
-"""Plugins and packages that other plugins may import: networks, knowledge, keys, losses, figures and pages."""
+SHARED = {"cbr_nn", "cbr_commonsense", "cbr_keys", "cbr_a2c", "cbr_report", "cbr_sweep"}
+"""Plugins and packages that others may import: networks, knowledge, keys, losses, figures and pages, axes."""
 PLAIN = {"cbr_nn", "cbr_commonsense", "cbr_keys"}
 """Of these, packages that offer nothing themselves."""
 

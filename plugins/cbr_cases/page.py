@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cbr_report.page import render
-
 from cbr_cases.listing import CaseRow, Listed, shown, situation_lines
+from cbr_report.page import render
 from cbrcore import CbrError
 from cbrcore.runs.folder import write_atomically
 

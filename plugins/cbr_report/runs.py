@@ -1,4 +1,4 @@
-"""A run as the report sees it, runs that differ in their seed alone as a group, and all of them as sections get them."""
+"""A run as the report sees it, runs that differ in their seed alone as a group, and all of them for sections."""
 
 from __future__ import annotations
 

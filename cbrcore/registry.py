@@ -127,20 +127,6 @@ class Registry:
             by_name.setdefault(component.name, []).append(component)
         return {name: same for name, same in by_name.items() if len(same) > 1}
 
-    def named(self, name: str) -> list[Component]:
-        """All components of this name (qualified, or bare), of every kind.
-
-        Raises:
-            CbrError: there is none; says what was probably meant.
-        """
-        found = [component for component in self if name in (component.qualified, component.name)]
-        if found:
-            return found
-        offered = [component.qualified for component in self if component.plugin == name]
-        if offered:
-            raise CbrError(f"{name!r} is a plugin. Choose one of: {', '.join(offered)}.")
-        raise CbrError(f"unknown component {name!r}. {self._why_unknown(name, list(self))}")
-
     def find(self, kind: str, name: str) -> Component:
         """The component that a recipe's ``use: name`` means.
 
@@ -160,9 +146,9 @@ class Registry:
         if elsewhere:
             there = elsewhere[0]
             raise CbrError(f"{there.qualified!r} belongs under {there.kind!r}, not under {kind!r}")
-        raise CbrError(f"unknown {kind} {name!r}. {self._why_unknown(name, offered)}")
+        raise CbrError(f"unknown {kind} {name!r}. {self.why_unknown(name, offered)}")
 
-    def _why_unknown(self, name: str, offered: Sequence[Component]) -> str:
+    def why_unknown(self, name: str, offered: Sequence[Component]) -> str:
         """The cause if the plugin could not be loaded, else the qualified name that was probably meant."""
         plugin = name.partition("/")[0]
         if plugin in self.unavailable:

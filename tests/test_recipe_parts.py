@@ -13,6 +13,7 @@ from pydantic import Field
 
 from cbr_memory.config import CaseMemoryConfig
 from cbr_pretrain.config import PretrainConfig
+from cbr_sweep.differences import differences, flat
 from cbrcore.config import (
     ComponentConfig,
     MemoryConfig,
@@ -26,7 +27,7 @@ from cbrcore.config import (
 from cbrcore.errors import PluginError, RecipeError
 from cbrcore.interfaces import Fault, Trial
 from cbrcore.plugins import load_plugins
-from cbrcore.recipe import differences, dump_recipe, flat, plain_recipe, read_recipe_text
+from cbrcore.recipe import dump_recipe, plain_recipe, read_recipe_text
 from cbrcore.recipe.model import DEFAULTS, PARTS, SECTIONS, SUGGESTED
 from cbrcore.registry import CORE_KEYS, KINDS, Registrar, Registry
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 from plugin_fixtures import Site
 
+from cbr_show.describing import named
 from cbrcore.config import NoSettings
 from cbrcore.errors import CbrError, PluginError
 from cbrcore.plugins import load_plugins
@@ -74,8 +75,8 @@ def test_what_is_not_found_is_explained(registry: Registry, kind: str, name: str
 
 def test_components_are_found_by_name_across_kinds(registry: Registry):
     registry.extend(offer("acme", "agent", "sign"))
-    assert [c.kind for c in registry.named("acme/sign")] == ["quantizer", "agent"]
-    assert [c.qualified for c in registry.named("vq")] == ["acme/vq", "cbr_vq/vq"]
+    assert [c.kind for c in named("acme/sign", registry)] == ["quantizer", "agent"]
+    assert [c.qualified for c in named("vq", registry)] == ["acme/vq", "cbr_vq/vq"]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_components_are_found_by_name_across_kinds(registry: Registry):
 )
 def test_an_unknown_name_across_kinds_is_explained(registry: Registry, name: str, said: str):
     with pytest.raises(CbrError) as caught:
-        registry.named(name)
+        named(name, registry)
     assert said in str(caught.value)
 
 

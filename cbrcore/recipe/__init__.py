@@ -5,9 +5,8 @@ All problems are gathered and raised together, sorted by line: ``file:line: path
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -120,39 +119,3 @@ def shipped(path: Path) -> Path | None:
             if file.as_posix().endswith(f"/share/cbr/{path.as_posix()}"):
                 return Path(str(file.locate())).resolve()
     return None
-
-
-# -- how two recipes differ --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A setting in which two recipes differ: its dotted path, and what it is, as Python writes it."""
-
-    path: str
-    before: str
-    now: str
-
-    def __str__(self) -> str:
-        return f"{self.path} is {self.before} there, {self.now} now"
-
-
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Difference]:
-    """The settings in which two recipes, given as plain data, differ; of another component only its `use` line."""
-    old, new = flat(before), flat(now)
-    paths = [path for path in old | new if path not in old or path not in new or old[path] != new[path]]
-    other = tuple(path.removesuffix("use") for path in paths if path.endswith(".use"))
-    return [
-        Difference(path, *(repr(data[path]) if path in data else "not set" for data in (old, new)))
-        for path in paths
-        if path.endswith(".use") or not path.startswith(other)
-    ]
-
-
-def flat(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted path -> value, of nested mappings; an empty mapping is a value."""
-    found: dict[str, Any] = {}
-    for key, value in data.items():
-        inner = flat(value) if isinstance(value, Mapping) else {}
-        found |= {f"{key}.{path}": leaf for path, leaf in inner.items()} if inner else {key: value}
-    return found

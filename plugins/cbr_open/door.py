@@ -59,9 +59,7 @@ def run(
     Raises:
         CbrError: something is wrong with the recipe, or the run failed.
     """
-    checked, report = checked_recipe(
-        Path(recipe), overrides_of(sets, seed=seed), list(map(Path, plugins))
-    )
+    checked, report = checked_recipe(Path(recipe), overrides_of(sets, seed=seed), list(map(Path, plugins)))
     _, folder = start(checked, report, None if out is None else Path(out), overwrite=overwrite)
     return Run(folder, report)
 

@@ -1,7 +1,8 @@
 """Charts by altair that sections share: lines with bands, ranges and bars, in panels side by side.
 
-A row of data is a mapping with the fields named below and whatever its tooltip shows. Texts of runs and games stand in
-the data alone, never in field names, titles of tooltips or expressions. The legend of every chart filters on click.
+A row of data is a mapping with the fields named below and whatever its tooltip shows. Texts of runs and games
+stand in the data alone, never in field names, titles of tooltips or expressions. The legend of every chart filters
+on click.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from cbr_report.theme import COLOURS, colour
@@ -42,6 +44,7 @@ Styles = Mapping[str, Style]
 """series -> its style, in the order of the legend."""
 Words = Mapping[str, str]
 """field -> what a tooltip calls it."""
+NO_WORDS: Words = MappingProxyType({})
 
 
 def can_draw() -> bool:
@@ -105,7 +108,7 @@ def ranges(
     x: str | None = None,
     width: float = 175,
     columns: int = 4,
-    words: Words = {},
+    words: Words = NO_WORDS,
 ) -> alt.FacetChart:
     """A line per `name`: a tick at `value` on a bar from `low` to `high` (a hollow point where there is none)."""
     import altair as alt
@@ -136,7 +139,7 @@ def ranges(
 def bars(
     rows: Sequence[Row], styles: Styles, *, x: str, high: float | None = None, width: float = 230, columns: int = 3
 ) -> alt.FacetChart:
-    """A bar from 0 to `value` per `name` and series, with a line from `low` to `high`, and the number behind it."""
+    """A bar from 0 to `value` per `name` and series, a line from `low` to `high`, and the number behind it."""
     import altair as alt
 
     click = _click()

@@ -142,7 +142,9 @@ def _curve_figure(
             "low": _short(low), "high": _short(high),
         }
         for group, curve in curves.items()
-        for x, value, low, high in zip(*(each.tolist() for each in (curve.x, curve.mean, curve.low, curve.high)), strict=True)
+        for x, value, low, high in zip(
+            *(each.tolist() for each in (curve.x, curve.mean, curve.low, curve.high)), strict=True
+        )
     ]  # fmt: skip
     ends = "; ".join(
         f"{group.place}, {group.agent}: {number(float(curve.mean[-1]), 2)}" for group, curve in curves.items()
@@ -177,7 +179,7 @@ SPLIT_STYLES = {"IN": Style(0), "OUT": Style(1), "TRAIN": Style(2)}
 
 
 def share_of(group: Group, split: str, part: str, whole: str) -> Summary | None:
-    """One count of an evaluation as a share of another, over the runs of a group; None where it was not counted."""
+    """One count of an evaluation as a share of another, over a group's runs; None where it was not counted."""
     found = []
     for run in group.runs:
         evaluation = run.results["evaluation"].get(split, {})
@@ -212,8 +214,8 @@ def reuse_figure(groups: Sequence[Group]) -> Figure | None:
         described(
             bars(rows, styles, x="share", high=1.0, columns=shown), f"Shares of reuse. {'; '.join(told)}.", styles
         ),
-        "Of all steps of the evaluation, those that reused a case, and those of them that earned a reward; of these,"
-        " those for which the neural agent alone drew the same action. Lines are standard deviations.",
+        "Of all steps of the evaluation, those that reused a case, and those of them that earned a reward; of"
+        " these, those for which the neural agent alone drew the same action. Lines are standard deviations.",
     )
 
 
@@ -249,8 +251,8 @@ def gap_figure(groups: Sequence[Group]) -> Figure | None:
         "gap",
         "Out-of-distribution gap",
         described(bars(rows, styles, x="|OUT − IN|, steps"), f"Out-of-distribution gap in steps. {told}.", styles),
-        "How many more (or fewer) steps an agent needs with unseen objects: the difference of the two means over the"
-        " runs, as in the paper's Table 12. Shorter is better.",
+        "How many more (or fewer) steps an agent needs with unseen objects: the difference of the two means over"
+        " the runs, as in the paper's Table 12. Shorter is better.",
     )
 
 

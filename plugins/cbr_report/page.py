@@ -30,8 +30,8 @@ def render(template: Path | str, **context: Any) -> str:
     """A page from a template: the path of a file, or the name of one of this package.
 
     A file may extend and import this package's templates (``{% extends "base.html.j2" %}``,
-    ``{% import "tables.html.j2" as tables with context %}``). Every text in the context is escaped, and every lone surrogate
-    replaced, so that the page can be written as UTF-8.
+    ``{% import "tables.html.j2" as tables with context %}``). Every text in the context is escaped, and every lone
+    surrogate replaced, so that the page can be written as UTF-8.
     """
     path = Path(template)
     folder = path.parent if path.is_absolute() else TEMPLATES

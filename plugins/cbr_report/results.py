@@ -199,7 +199,8 @@ def _improvements(groups: Sequence[Group]) -> Iterator[Table]:
                 (*text_columns("P(row better than column)"), *columns([group.agent for group in same])),
                 _square(same, measure),
                 note=f"{measure.title}, {measure.better} is better: the share of all pairs of runs in which the"
-                " agent of the row is ahead of the agent of the column; a tie counts half. It needs two runs of each.",
+                " agent of the row is ahead of the agent of the column; a tie counts half. It needs two runs of"
+                " each.",
                 remarks=tuple(not_alike(place, same)),
             )
 

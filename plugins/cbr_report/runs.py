@@ -1,4 +1,4 @@
-"""A run as the report sees it, runs that differ in their seed alone as a group, and all of them as sections get them."""
+"""A run as the report sees it, runs that differ in their seed alone as a group, and all of them for sections."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from cbr_open.door import Run as OpenedRun
+from cbr_sweep.differences import flat
 from cbrcore.runs.folder import METRICS_FILE
 
 if TYPE_CHECKING:
@@ -191,16 +192,7 @@ def number_at(data: Any, keys: Sequence[str]) -> float | None:
 
 def comparable(recipe: Plain) -> dict[str, Any]:
     """Dotted path -> value, without what does not make a recipe another experiment."""
-    return {path: value for path, value in flat(recipe) if path not in NOT_COMPARED}
-
-
-def flat(data: Plain, before: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted path, value) of nested mappings."""
-    for key, value in data.items():
-        if isinstance(value, Mapping) and value:
-            yield from flat(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", value
+    return {path: value for path, value in flat(recipe).items() if path not in NOT_COMPARED}
 
 
 def group(runs: Sequence[Run]) -> list[Group]:

@@ -1,4 +1,4 @@
-"""Figures as Vega-Lite specifications that are complete: clean text, our colours, a size that fits; and as files."""
+"""Figures as complete Vega-Lite specifications: clean text, our colours, a size that fits; and as files."""
 
 from __future__ import annotations
 

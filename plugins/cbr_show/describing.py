@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from cbrcore.config import nested_parts
 from cbrcore.console import aligned
+from cbrcore.errors import CbrError
 from cbrcore.recipe.model import DEFAULTS, PARTS, SECTIONS, settings_class
 from cbrcore.recipe.words import LIMITS, Schema, bounds, json_schema, settings_of
 from cbrcore.registry import Component, Registry
@@ -42,9 +43,24 @@ def shown(name: str, report: PluginReport) -> tuple[list[str], Any]:
         texts.append(kind_text(name, report.registry))
         components = [c for c in report.registry.of_kind(name) if c.qualified == DEFAULTS.get(name)]
     else:
-        components = report.registry.named(name)
+        components = named(name, report.registry)
     texts += [component_text(component, report) for component in components]
     return texts, [component_data(component, report) for component in components]
+
+
+def named(name: str, registry: Registry) -> list[Component]:
+    """All components of this name (qualified, or bare), of every kind.
+
+    Raises:
+        CbrError: there is none; says what was probably meant.
+    """
+    found = [component for component in registry if name in (component.qualified, component.name)]
+    if found:
+        return found
+    offered = [component.qualified for component in registry if component.plugin == name]
+    if offered:
+        raise CbrError(f"{name!r} is a plugin. Choose one of: {', '.join(offered)}.")
+    raise CbrError(f"unknown component {name!r}. {registry.why_unknown(name, list(registry))}")
 
 
 # -- as text -----------------------------------------------------------------------------------------------------

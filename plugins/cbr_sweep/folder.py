@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from cbr_sweep.axes import SweepRun
+from cbr_sweep.differences import differences
 from cbrcore.config import Recipe
 from cbrcore.errors import CbrError, RecipeError, RunFolderError
-from cbrcore.recipe import differences, dump_recipe, load_recipe, plain_recipe
+from cbrcore.recipe import dump_recipe, load_recipe, plain_recipe
 from cbrcore.registry import Registry
 from cbrcore.runs.folder import RECIPE_FILE, RESULTS_FILE, holds_nothing, read_json, user_of, write_atomically
 

@@ -1,7 +1,7 @@
 """A heat map: the similarities of cases in memory with the contexts of a step, drawn for one decision [P Fig. 3].
 
-One hue that grows with the similarity, so that the map reads in any colour vision, on a light and on a dark page and
-on paper; the number stands in every cell.
+One hue that grows with the similarity, so that the map reads in any colour vision, on a light and on a dark page
+and on paper; the number stands in every cell.
 """
 
 from __future__ import annotations

@@ -8,18 +8,6 @@ import statistics
 from pathlib import Path
 
 import pytest
-from cbrcore.report.bars import share_of
-from cbrcore.report.belong import Paper, read_paper
-from cbrcore.report.collect import collect
-from cbrcore.report.compared import paper_tables
-from cbrcore.report.curves import curve_of
-from cbrcore.report.figure import styles_of
-from cbrcore.report.make import write_report
-from cbrcore.report.measures import total_steps
-from cbrcore.report.naming import name_groups
-from cbrcore.report.paper import load_paper
-from cbrcore.report.results import result_tables
-from cbrcore.report.runs import Group, group, seedless
 from report_runs import (
     LEVELS,
     TABLES,
@@ -34,6 +22,17 @@ from report_runs import (
     write_run,
 )
 
+from cbr_paper.belong import Paper, read_paper
+from cbr_paper.compared import paper_tables
+from cbr_paper.paper import load_paper
+from cbr_report.curves import curve_of
+from cbr_report.figures import share_of, styles_of
+from cbr_report.folders import read_folders
+from cbr_report.measures import total_steps
+from cbr_report.names import OwnWords, name_runs
+from cbr_report.results import comparison_tables, result_tables
+from cbr_report.runs import Group, Runs, group, seedless
+from cbr_report.write import write_report
 from cbrcore.errors import CbrError, RunFolderError
 
 PAPER = TABLES / "paper.yaml"
@@ -41,10 +40,10 @@ EASY_BIKE = ("twc.yaml", "bike-level=easy-seed=0")
 
 
 def groups_of(*folders: Path, paper: bool = True) -> tuple[list[Group], Paper]:
-    groups = group(collect(folders).runs)
-    numbers = read_paper(PAPER, groups, plugins()) if paper else Paper()
-    name_groups(groups, numbers)
-    return groups, numbers
+    runs = Runs(group(read_folders(folders).runs), plugins())
+    numbers = read_paper(PAPER, runs.groups, plugins()) if paper else Paper()
+    name_runs(runs, numbers if paper else OwnWords())
+    return runs.groups, numbers
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +65,11 @@ def run(tmp_path) -> Path:
     )
 
 
+def tables_of(groups: list[Group]):
+    """All tables of our own numbers."""
+    return [*result_tables(groups), *comparison_tables(groups)]
+
+
 def table_named(tables, id_):
     (found,) = (table for table in tables if table.id == id_)
     return found
@@ -84,16 +88,16 @@ def test_runs_of_one_recipe_differ_in_their_seed_alone(swept):
 
 
 def test_a_run_is_counted_once_however_it_is_named(sweep):
-    twice = collect([sweep, sweep / "bike-level=easy-seed=0", sweep])
+    twice = read_folders([sweep, sweep / "bike-level=easy-seed=0", sweep])
     assert len(twice.runs) == len(VARIANTS) * len(LEVELS) * 2
 
 
 def test_folders_that_hold_nothing_are_an_error(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(RunFolderError, match=r"empty holds no run\n.*cbr report RUN_OR_SWEEP"):
-        collect([tmp_path / "empty"])
+        read_folders([tmp_path / "empty"])
     with pytest.raises(RunFolderError, match="none is no folder"):
-        collect([tmp_path / "none"])
+        read_folders([tmp_path / "none"])
 
 
 @pytest.mark.parametrize(
@@ -112,19 +116,19 @@ def test_a_damaged_run_is_named_and_left_out(run, tmp_path, file, content, says)
     bad = tmp_path / "bad"
     shutil.copytree(run, bad)
     (bad / file).write_text(content)
-    found = collect([run, bad])
+    found = read_folders([run, bad])
     assert [each.path for each in found.runs] == [run]
     (note,) = found.notes
     assert says in note
     assert str(bad) in note
     with pytest.raises(RunFolderError, match="nothing to report"):
-        collect([bad])
+        read_folders([bad])
 
 
 def test_missing_parts_of_a_run_are_noted(run):
     (run / "metrics.jsonl").unlink()
     (run / "versions.json").unlink()
-    found = collect([run])
+    found = read_folders([run])
     assert len(found.runs) == 1
     assert ["versions.json" in note for note in found.notes] == [True, False]
     assert "no learning curve" in found.notes[1]
@@ -134,7 +138,7 @@ def test_an_unfinished_run_says_how_to_go_on(run):
     other = run.with_name("other")
     shutil.copytree(run, other)
     (other / "results.json").unlink()
-    assert collect([run, other]).notes == [
+    assert read_folders([run, other]).notes == [
         f"{other}: not finished (no results.json); continue it with: cbr run --resume {other}"
     ]
 
@@ -144,7 +148,7 @@ def test_what_a_sweep_still_lacks_is_one_note(sweep, tmp_path):
     shutil.copytree(sweep, copy)
     shutil.rmtree(copy / "bike-level=easy-seed=0")
     (copy / "bike-level=easy-seed=1" / "results.json").unlink()
-    (note,) = collect([copy]).notes
+    (note,) = read_folders([copy]).notes
     assert note.startswith(f"{copy}: 2 of 54 runs are not finished (bike-level=easy-seed=0 ...)")
     assert note.endswith(f"cbr sweep twc.yaml --out {copy}")
 
@@ -153,7 +157,7 @@ def test_a_damaged_sweep_file_costs_its_words_alone(sweep, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(sweep, copy)
     (copy / "sweep.json").write_text('{"runs": [{}]}')
-    found = collect([copy])
+    found = read_folders([copy])
     assert (len(found.runs), len(found.notes)) == (54, 1)
     assert "damaged" in found.notes[0]
 
@@ -161,7 +165,7 @@ def test_a_damaged_sweep_file_costs_its_words_alone(sweep, tmp_path):
 def test_a_line_that_was_cut_off_ends_the_curve(run):
     with (run / "metrics.jsonl").open("a") as file:
         file.write('{"episode": 21, "env')
-    assert len(collect([run]).runs[0].metrics) == 20
+    assert len(read_folders([run]).runs[0].metrics) == 20
 
 
 # Names
@@ -187,7 +191,10 @@ def test_agents_of_one_name_are_told_apart_by_what_differs(run):
     text = recipe_text(*EASY_BIKE, "training.gamma=0.5")
     other = write_run(run.with_name("other"), text, results(0, {"in": played(1, 1), "out": played(1, 1)}))
     groups, _ = groups_of(run, other)
-    assert [each.agent for each in groups] == ["BiKE (gamma 0.9)", "BiKE (gamma 0.5)"]
+    assert [(each.settings["training.gamma"], each.agent) for each in groups] == [
+        (0.5, "BiKE (gamma 0.5)"),
+        (0.9, "BiKE (gamma 0.9)"),
+    ]
 
 
 def test_agents_of_other_parts_are_told_apart_by_the_parts(tmp_path):
@@ -225,8 +232,8 @@ def test_every_cell_of_the_twc_tables_has_the_papers_number_and_ours(swept):
                 assert theirs == cell.value.text
                 assert our == f"{statistics.mean(ours):.2f} ± {statistics.stdev(ours):.2f} (2)"
         assert [row[0] for row in table.rows[-2:]] == ["uniform random", "optimal"]
-        assert table.rows[-2][1:5] == ("-", "40.00 ± 0.00", "-", "0.50 ± 0.00")
-        assert table.rows[-1][1:5] == ("-", "2.40", "-", "1.00")
+        assert table.rows[-2][1:5] == ("–", "40.00 ± 0.00", "–", "0.50 ± 0.00")
+        assert table.rows[-1][1:5] == ("–", "2.40", "–", "1.00")
         assert table.remarks == ()
 
 
@@ -286,7 +293,7 @@ def test_what_pretraining_reached_is_told_before_and_after(run, tmp_path):
         text = recipe_text("twc.yaml", f"bike_cbr-level=easy-seed={seed}")
         folders.append(write_run(tmp_path / f"cbr-{seed}", text, found))
     groups, _ = groups_of(*folders)
-    table = table_named(result_tables(groups), "pretraining")
+    table = table_named(tables_of(groups), "pretraining")
     assert table.rows == (
         (
             "Easy",
@@ -297,11 +304,11 @@ def test_what_pretraining_reached_is_told_before_and_after(run, tmp_path):
             "0.10 ± 0.00",
             "0.30 ± 0.00",
             "0.10 ± 0.00",
-            "-",
+            "–",
         ),
     )
     assert [column.title for column in table.columns][3:5] == ["Same template, before", "Same template, after"]
-    assert "pretraining" not in [each.id for each in result_tables(groups_of(run)[0])]
+    assert "pretraining" not in [each.id for each in tables_of(groups_of(run)[0])]
 
 
 def test_a_game_of_another_kind_is_not_the_papers(run):
@@ -336,8 +343,8 @@ def test_results_with_the_random_and_the_optimal_row(run):
     table = table_named(result_tables(groups), "results")
     assert [row[1:] for row in table.rows] == [
         ("twc", "1", "10.00", "0.90", "12.00", "0.80"),
-        ("uniform random", "-", "40.00", "0.50", "40.00", "0.50"),
-        ("optimal", "-", "2.40", "1.00", "2.40", "1.00"),
+        ("uniform random", "–", "40.00", "0.50", "40.00", "0.50"),
+        ("optimal", "–", "2.40", "1.00", "2.40", "1.00"),
     ]
     greedy = table_named(result_tables(groups), "results_greedy")
     assert greedy.rows == (("easy", "twc", "1", "20.00", "0.45", "22.00", "0.40"),)
@@ -347,8 +354,8 @@ def test_who_is_ahead_of_whom(swept):
     groups, _ = swept
     easy = [each for each in groups if each.place == "Easy"]
     square = {row[0]: dict(zip([each.agent for each in easy], row[1:], strict=True)) for row in
-              result_tables(easy)[-1].rows}  # fmt: skip
-    assert square["BiKE"]["BiKE"] == "-"
+              table_named(tables_of(easy), "improvement_0").rows}  # fmt: skip
+    assert square["BiKE"]["BiKE"] == "–"
     assert square["BiKE"]["Text"] == "0.88"  # steps 13, 14 against 14, 15: ahead, ahead, a tie, ahead
     assert square["Text"]["BiKE"] == "0.12"
 
@@ -363,7 +370,7 @@ def test_runs_of_older_versions_tell_less(run):
     assert total_steps(groups[0].runs[0].results["evaluation"]["in"]) == 100.0  # 10 plays of 10 steps
     assert share_of(groups[0], "in", "reused", "total_steps").mean == 0.3
     assert share_of(groups[0], "in", "reuse_agent_same", "reuse_rewarded") is None
-    assert [table.id for table in result_tables(groups)] == ["results", "intervals"]
+    assert [table.id for table in tables_of(groups)] == ["results", "intervals"]
 
 
 def test_curves_are_means_where_all_runs_are(tmp_path):

@@ -11,21 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cbrcore import console
 from cbrcore.config import nested_parts
-from cbrcore.console import (
-    AsJson,
-    Device,
-    PluginFiles,
-    RecipePath,
-    RunPath,
-    Sets,
-    aligned,
-    checked_recipe,
-    overrides_of,
-    print_json,
-    print_table,
-    results_table,
-)
+from cbrcore.console import AsJson, Device, PluginFiles, RecipePath, RunPath, Sets, checked_recipe, overrides_of
 from cbrcore.errors import CbrError
 from cbrcore.interfaces import HasOverview
 from cbrcore.recipe.model import PARTS, SECTIONS
@@ -87,7 +75,7 @@ def evaluate(
 
 
 def _print_results(results: dict[str, Any], folder: Path) -> None:
-    typer.echo(f"{results_table(results)}\n\nrun folder: {folder}")
+    typer.echo(f"{console.results_table(results)}\n\nrun folder: {folder}")
 
 
 def list_plugins(
@@ -101,10 +89,12 @@ def list_plugins(
 
     report = load_plugins(files=plugin or ())
     if as_json:
-        print_json([asdict(info) | {"milliseconds": round(info.milliseconds, 1)} for info in report.plugins])
+        console.print_json(
+            [asdict(info) | {"milliseconds": round(info.milliseconds, 1)} for info in report.plugins]
+        )
         return
     for rows in [_plugin_rows(report), *([_component_rows(report)] if verbose else [])]:
-        print_table(rows)
+        console.print_table(rows)
         if not sys.stdout.isatty():
             typer.echo()
 
@@ -139,7 +129,7 @@ def recipe_text(recipe: Recipe) -> str:
         rows += _part_rows(kind, part)
     for name, settings in sections.items():
         rows += _section_rows(name, settings)
-    return aligned(rows)
+    return console.aligned(rows)
 
 
 def _part_rows(path: str, part: Part | None) -> Iterator[tuple[str, str]]:

@@ -7,11 +7,11 @@ is the faster one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from cbrcore.errors import CbrError, RunFailed
+from cbrcore.errors import RunFailed
 from cbrcore.interfaces import ConcurrentEnvironment, Environment, Stopwatch
 from cbrcore.types import Decision, Episode, Observation, StepResult, Transition
 
@@ -73,7 +73,7 @@ def play_together(
         RunFailed: a game offers no admissible action.
     """
     clock = clock or Stopwatch()
-    begun = [Play(seat, game, seed, clock=clock) for seat, (game, seed) in zip(seats, plays, strict=False)]
+    begun = [GamePlay(seat, game, seed, clock) for seat, (game, seed) in zip(seats, plays, strict=False)]
     while playing := [(number, play) for number, play in enumerate(begun) if play.episode.ending is None]:
         choices = decide([play.actor for _, play in playing], [play.offered() for _, play in playing])
         with clock.part("environment"):
@@ -88,66 +88,23 @@ def play_together(
     return [play.episode for play in begun]
 
 
-class Play:
-    """One game play, step by step, by an actor who may be overruled.
-
-    ``for step in play`` lets the actor act to the end; `decide` and `step` do the same by hand. Environment and
-    actor serve one play at a time, see `leave`.
-
-    Args:
-        split, number: the split and the pass over it that the play belongs to, for those who show it.
+class GamePlay:
+    """One game play in a seat, which environment and actor serve alone.
 
     Attributes:
         episode: what was played so far.
         observation: what the actor sees now; after the ending, what it saw last.
     """
 
-    def __init__(
-        self, seat: Seat, game: str, seed: int, *, split: str = "", number: int = 0, clock: Stopwatch | None = None
-    ) -> None:
+    def __init__(self, seat: Seat, game: str, seed: int, clock: Stopwatch | None = None) -> None:
         self.actor, self._environment = seat.actor, seat.environment
         self.game, self.seed = game, seed
-        self.split, self.number = split, number
         self.episode = Episode(game, seed)
         self._concurrent = seat.environment if isinstance(seat.environment, ConcurrentEnvironment) else None
         self._clock = clock or Stopwatch()
-        self._choice: tuple[Decision, Any] | None = None
-        self._left = ""
         self.actor.begin(game)
         with self._clock.part("environment"):
             self.observation = self._environment.reset(game, seed)
-
-    def __repr__(self) -> str:
-        return f"Play({self.game!r}, {self.episode.steps} steps, score {self.episode.score:g})"
-
-    def __iter__(self) -> Iterator[Transition]:
-        while self.episode.ending is None:
-            yield self.step()
-
-    def decide(self) -> tuple[Decision, Any]:
-        """What the actor would do now, and its trace; it is asked once for each step.
-
-        Raises:
-            CbrError: the game is over, or the play was left.
-            RunFailed: the game offers nothing to do.
-        """
-        over = self._left or (self.episode.ending and f"the game is over: {self.episode.ending}")
-        if over:
-            raise CbrError(f"{self.game}: no more steps: {over}")
-        if self._choice is None:
-            self._choice = self.actor.decide(self.offered())
-        return self._choice
-
-    def step(self, decision: Decision | None = None) -> Transition:
-        """Execute the actor's decision, or another one in its place. Raises what `decide` does."""
-        own, trace = self.decide()
-        decision, self._choice = decision or own, None
-        self.send(decision)
-        return self.receive(decision, trace)
-
-    def leave(self, why: str) -> None:
-        """Take no more steps: environment or actor are needed for something else."""
-        self._left = why
 
     def offered(self) -> Observation:
         """The present observation; RunFailed if there is nothing to do."""

@@ -17,8 +17,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cbr_open.play import Play
 from cbrcore.console import checked_recipe, overrides_of, plugins_of
-from cbrcore.cycle.runner import Play, Seat
+from cbrcore.cycle.runner import Seat
 from cbrcore.errors import CbrError, RunFolderError, suggest
 from cbrcore.interfaces import CaseStore, Memory
 from cbrcore.recipe import load_recipe

@@ -17,8 +17,8 @@ from cbr_watch.explanations import Explanation, explain
 from cbrcore import Action, Case, Decision, EntityTuple, Episode, Match, Observation, StepResult
 
 if TYPE_CHECKING:
+    from cbr_open.play import Play
     from cbrcore.cycle.reasoner import CaseBasedReasoner, Trace
-    from cbrcore.cycle.runner import Play
 
 
 @dataclass(frozen=True)

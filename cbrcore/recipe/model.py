@@ -133,12 +133,12 @@ def apply_overrides(document: Document, overrides: Iterable[tuple[Keys, Document
     """Set values: sections before what is in them, and ``use`` before the rest of its part; the last one wins."""
     for keys, value in sorted(overrides, key=lambda one: (len(one[0]), one[0][-1:] != ("use",))):
         if keys[-1:] == ("use",) and not value.flaws and _is_another(document, keys[:-1], value.data, registry):
-            keys, value = keys[:-1], Document(value.name, {"use": value.data}, {(): Place(1)})  # the former's settings go
+            keys, value = keys[:-1], Document(value.name, {"use": value.data}, {(): Place(1)})
         document.put(keys, value)
 
 
 def _is_another(document: Document, part: Keys, use: Any, registry: Registry) -> bool:
-    """Whether `use` names another component than the part that stands at `part`."""
+    """Whether `use` names another component than the part that stands at `part`, whose settings are dropped then."""
     written = value_at(document.data, part)
     components = Components(registry, document.data)
     setting = dict(components.settings(Recipe, document.data)).get(part, {})

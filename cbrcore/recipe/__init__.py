@@ -27,8 +27,7 @@ def load_recipe(path: Path | str, *, overrides: Sequence[str] = (), registry: Re
     Args:
         path: the YAML file; if there is none, the one of this path that came with the package. Relative paths in
             it start at its folder (symbolic links are followed).
-        overrides: ``a.b=c`` texts, as after ``--set``. ``agent.use=other/one`` starts from the defaults of the
-            other component: what the file sets for the former one is dropped.
+        overrides: ``a.b=c`` texts, as after ``--set``; ``agent.use=other/one`` drops what the file sets for agent.
         registry: the components that its ``use`` lines may name.
 
     Raises:

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from cbrcore.config import ComponentConfig, MemoryConfig, Part, Recipe, Settings, expand_path, nested_parts
 from cbrcore.errors import CbrError, PluginError
 from cbrcore.interfaces import ChecksRecipe, Fault, Keys
-from cbrcore.recipe.text import Document, dotted, parse, value_at
+from cbrcore.recipe.text import Document, Place, dotted, value_at
 from cbrcore.recipe.words import Model, Schema, bounds, check, one_line, refused, settings_of, unknown, validated
 from cbrcore.registry import CORE_KEYS, Component, Registry
 
@@ -80,11 +80,10 @@ class Components:
 
     def find(self, kind: str, written: Any) -> Component | None:
         """The component of a part; None if there is none, or something is wrong with what is written."""
-        use = written.get("use", self.defaults.get(kind)) if isinstance(written, dict) else None
-        try:
-            return None if use is None else self._registry.find(kind, str(use))
-        except CbrError:
-            return None
+        if isinstance(written, dict):
+            with suppress(CbrError):
+                return self._registry.find(kind, str(written.get("use", self.defaults.get(kind))))
+        return None
 
     def __call__(self, kind: str, key: str, written: Any) -> Part:
         """The part that is written at `key`; see `cbrcore.config.Resolve`."""
@@ -132,14 +131,14 @@ class Components:
 
 def apply_overrides(document: Document, overrides: Iterable[tuple[Keys, Document]], registry: Registry) -> None:
     """Set values: sections before what is in them, and ``use`` before the rest of its part; the last one wins."""
-    for keys, value in sorted(overrides, key=lambda one: (len(one[0]), one[0][-1] != "use")):
-        if keys[-1] == "use" and not value.flaws and _is_another(document, keys[:-1], value.data, registry):
-            document.put(keys[:-1], parse("{}", value.name))  # it starts from its own defaults
+    for keys, value in sorted(overrides, key=lambda one: (len(one[0]), one[0][-1:] != ("use",))):
+        if keys[-1:] == ("use",) and not value.flaws and _is_another(document, keys[:-1], value.data, registry):
+            keys, value = keys[:-1], Document(value.name, {"use": value.data}, {(): Place(1)})
         document.put(keys, value)
 
 
 def _is_another(document: Document, part: Keys, use: Any, registry: Registry) -> bool:
-    """Whether `use` names another component than the part that stands at `part`."""
+    """Whether `use` names another component than the part that stands at `part`, whose settings are dropped then."""
     written = value_at(document.data, part)
     components = Components(registry, document.data)
     setting = dict(components.settings(Recipe, document.data)).get(part, {})

@@ -143,13 +143,13 @@ def parse(text: str, name: str = "") -> Document:
 def parse_override(text: str) -> tuple[Keys, Document]:
     """The path and the value of one ``a.b=c``; the value is YAML under the same rules as in a recipe."""
     path, equals, value = text.partition("=")
-    keys = tuple(path.strip().split("."))
-    document = parse(value, f"--set {text}")
+    keys, label = tuple(path.strip().split(".")), f"--set {text}"
     if not equals or not all(keys):
-        document.flaws = [Flaw(1, (), "write PATH=VALUE, as in --set training.gamma=0.95")]
-    elif not value.strip():
-        document.flaws = [Flaw(1, (), f"has no value; write {path}=null, or {path}='' for no text")]
-    return keys, document
+        return (), Document(label, flaws=[Flaw(1, (), "write PATH=VALUE, as in --set training.gamma=0.95")])
+    if not value.strip():
+        said = f"has no value; write {path}=null, or {path}='' for no text"
+        return keys, Document(label, flaws=[Flaw(1, (), said)])
+    return keys, parse(value, label)
 
 
 def dump(data: Any) -> str:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -190,10 +191,11 @@ def json_schema(model: type[BaseModel]) -> dict[str, Any]:
         raise PluginError(f"settings {model.__name__} have a type that no recipe can hold: {error}") from error
 
 
-def settings_of(model: type[BaseModel]) -> Iterator[tuple[str, Schema, bool]]:
+@cache
+def settings_of(model: type[BaseModel]) -> tuple[tuple[str, Schema, bool], ...]:
     """Every setting of `model`, nested ones too: dotted path, JSON Schema, and whether it is required."""
     schema = json_schema(model)
-    yield from _settings(schema, schema.get("$defs", {}), "")
+    return tuple(_settings(schema, schema.get("$defs", {}), ""))
 
 
 def _settings(schema: Schema, definitions: Schema, prefix: str) -> Iterator[tuple[str, Schema, bool]]:
@@ -219,9 +221,8 @@ LIMITS = {
 def bounds(field: Schema, limits: Mapping[str, str] = LIMITS) -> str:
     """The limits of a setting: "more than 0 and at most 1"."""
     branches = (field, *field.get("anyOf", ()))
-    return " and ".join(
-        words.format(branch[limit]) for branch in branches for limit, words in limits.items() if limit in branch
-    )
+    found = (words.format(one[limit]) for one in branches for limit, words in limits.items() if limit in one)
+    return " and ".join(found)
 
 
 # -- what was probably meant -------------------------------------------------------------------------------------

@@ -67,6 +67,11 @@ def cut(words: str, letters: int) -> str:
     return words if len(words) <= letters else f"{words[: letters - 1].rstrip()}…"
 
 
+def as_title(words: str) -> str:
+    """Words for an axis or a tooltip: Vega-Lite puts them into expressions, where no text may end a string."""
+    return " ".join(words.split()).replace("\\", "/").replace('"', "'")
+
+
 def room_for(names: Sequence[str]) -> float:
     """The width of a legend's or an axis' longest name."""
     return min(max(map(len, names), default=0) * LETTER, NAME)
@@ -85,6 +90,7 @@ def lines(
     """`value` over `x` with a band from `low` to `high`, a line per series."""
     import altair as alt
 
+    x, y = as_title(x), as_title(y)
     click = _click()
     base = alt.Chart().encode(
         x=alt.X("x:Q", title=x, axis=alt.Axis(format="~s", tickCount=5)), color=_colours(styles)
@@ -226,9 +232,9 @@ def _tooltip(rows: Sequence[Row], words: Words) -> list[alt.Tooltip]:
         field for field in told if not isinstance(next(r[field] for r in rows if r.get(field) is not None), str)
     }
     return [
-        alt.Tooltip(f"{field}:Q", title=words[field], format=",.4~r")
+        alt.Tooltip(f"{field}:Q", title=as_title(words[field]), format=",.4~r")
         if field in numbers
-        else alt.Tooltip(f"{field}:N", title=words[field])
+        else alt.Tooltip(f"{field}:N", title=as_title(words[field]))
         for field in told
     ]
 

@@ -50,13 +50,13 @@ def interval_figure(table: Table, groups: Sequence[Group]) -> Figure | None:
             found = measure.summary(group) if measure in measures else None
             if found is not None:
                 name = names[group.agent]
-                rows.append(_range(f"{places[group.place]}: {measure.title}", name, found, measure))
+                rows.append(_range(_panel(places, group.place, measure.title), name, found, measure))
                 told.append(f"{group.place}, {name}, {measure.title}: {number(found.iqm, measure.digits)}")
     if not rows:
         return None
     panels = [
-        f"{place}: {title}"
-        for place in places.values()
+        _panel(places, place, title)
+        for place in places
         for title in dict.fromkeys(m.title for ms in measured.values() for m in ms)
     ]
     rows.sort(key=lambda row: panels.index(row["panel"]))
@@ -74,6 +74,11 @@ def interval_figure(table: Table, groups: Sequence[Group]) -> Figure | None:
         )
         + " bootstrap interval. A ring: too few runs for an interval. The bars of agents without cases are paler.",
     )
+
+
+def _panel(places: Mapping[str, str], place: str, title: str) -> str:
+    """A panel's title: where, if there are several places, and what."""
+    return title if len(places) == 1 else f"{places[place]}: {title}"
 
 
 def _range(panel: str, name: str, found: Summary, measure: Measure) -> dict[str, Any]:
@@ -200,14 +205,14 @@ def reuse_figure(groups: Sequence[Group]) -> Figure | None:
             for group in same:
                 for split in group.splits:
                     if (found := share_of(group, split, part, whole)) is not None:
-                        panel = f"{places[place]}: {title}"
+                        panel = _panel(places, place, title)
                         rows.append(_bar(panel, split.upper(), names[group.agent], found))
                         told.append(f"{panel}, {names[group.agent]}, {split.upper()}: {mean_std(found, 2)}")
     if not rows:
         return None
     splits = [split.upper() for split in splits_of(groups)]
     styles = {split: SPLIT_STYLES.get(split, Style(3)) for split in splits}
-    shown = len({row["panel"].rpartition(": ")[2] for row in rows})
+    shown = len({row["panel"] for row in rows}) // len({group.place for group in groups}) or 1
     return Figure(
         "reuse",
         "Successful reuse, and what the neural agent alone would have done",

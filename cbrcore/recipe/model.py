@@ -138,7 +138,7 @@ def apply_overrides(document: Document, overrides: Iterable[tuple[Keys, Document
 
 
 def _is_another(document: Document, part: Keys, use: Any, registry: Registry) -> bool:
-    """Whether `use` names another component than the part that stands at `part`, whose settings are dropped then."""
+    """Whether `use` names another component than the part at `part`, whose settings are dropped then."""
     written = value_at(document.data, part)
     components = Components(registry, document.data)
     setting = dict(components.settings(Recipe, document.data)).get(part, {})

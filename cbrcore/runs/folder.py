@@ -243,9 +243,6 @@ class Recorders:
     def __init__(self, recorders: Sequence[tuple[str, Recorder]]) -> None:
         self._recorders = list(recorders)
 
-    def __repr__(self) -> str:
-        return f"Recorders({[name for name, _ in self._recorders]})"
-
     def begin(self, folder: Path, recipe: Mapping[str, Any], *, after: int) -> None:
         """As `cbrcore.interfaces.Recorder.begin`.
 

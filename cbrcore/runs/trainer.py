@@ -72,12 +72,10 @@ class Trainer:
     """
 
     def __init__(self, work: Work, learning: Learning, recorders: Recorders) -> None:
-        self.recipe, self.parts, self.folder, self.reporter = work.recipe, work.parts, work.folder, work.reporter
-        self.stop = work.stop
-        self.reasoner = self.parts.reasoner
-        self.streams = self.parts.streams
-        self.learner = learning.learner
-        self.pretraining = learning.pretraining
+        self.recipe, self.parts, self.folder = work.recipe, work.parts, work.folder
+        self.reporter, self.stop = work.reporter, work.stop
+        self.reasoner, self.streams = self.parts.reasoner, self.parts.streams
+        self.learner, self.pretraining = learning.learner, learning.pretraining
         self.recorders = recorders
         self.progress = Progress()
         players = [self.reasoner, *(self.reasoner.companion() for _ in self.parts.environments[1:])]
@@ -125,15 +123,9 @@ class Trainer:
         """What the retriever learns before the first play, once [P §5]."""
         if self.pretraining is None or self.progress.pretrained:
             return
+        parts, recipe, told = self.parts, self.recipe, (self.reporter.phase, self._advance)
         scene = Scene(
-            self.parts.environments,
-            self.reasoner,
-            self.recipe.training,
-            self.streams,
-            self.parts.clock,
-            self.recipe.directory,
-            self.reporter.phase,
-            self._advance,
+            parts.environments, self.reasoner, recipe.training, self.streams, parts.clock, recipe.directory, *told
         )
         facts = self.pretraining.run(scene)
         if facts is not None:

@@ -410,14 +410,7 @@ class PolicyOutput:
 class NeuralAgent(Trainable, Protocol):
     """pi(a|s): the on-policy agent that is asked when nothing can be reused. It may have no parameters.
 
-    Attributes that an agent may have besides:
-
-    * `handicaps`: what it is told beyond the bare text game (a hand-written knowledge graph ...), as for an
-      environment; it is copied into the results.
-    * `action_features`: the width of the features per admissible action that it takes in; what
-      `Build.action_features` asked for.
-
-    Optional ability: `RevisingAgent`.
+    Optional abilities: `RevisingAgent`, `TellsHandicaps`, `TakesFeatures`.
     """
 
     def initial_state(self) -> AgentState:
@@ -426,6 +419,20 @@ class NeuralAgent(Trainable, Protocol):
     def policy(self, inputs: Sequence[AgentInput]) -> list[PolicyOutput]:
         """One output per input, batched. With gradients enabled they reach the agent's parameters,
         but not the recurrent state given in the input (it is a constant)."""
+
+
+@runtime_checkable
+class TellsHandicaps(Protocol):
+    """Is told more than the bare text game (a hand-written knowledge graph ...), as an `Environment` may tell."""
+
+    handicaps: Mapping[str, Any]
+
+
+@runtime_checkable
+class TakesFeatures(Protocol):
+    """An agent that takes in `action_features` features of each admissible action, if `Build` asks for them."""
+
+    action_features: int
 
 
 @runtime_checkable

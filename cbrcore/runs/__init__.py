@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cbrcore import console
 from cbrcore.errors import CbrError, Interrupted, RunFailed, RunFolderError
+from cbrcore.interfaces import TellsHandicaps
 from cbrcore.recipe import dump_recipe, load_recipe
 from cbrcore.runs.folder import (
     LOG_FILE,
@@ -49,10 +50,11 @@ def start(recipe: Recipe, plugins: PluginReport, out: Path | None, *, overwrite:
 
 
 def resume(recipe: Recipe, plugins: PluginReport, path: Path) -> Finished:
-    """Continue the run in `path` from its latest checkpoint. The recipe may differ from the stored one in its
-    `run` section only (a longer budget); RunFolderError names the sections that differ."""
+    """Continue the run in `path` from its latest checkpoint. The recipe may differ from the stored one in
+    `run` (a longer budget) and `recorders` only; RunFolderError names the sections that differ."""
     stored = load_recipe(stored_recipe(path), registry=plugins.registry)
-    before, now = (one.model_dump(mode="json", exclude={"run", "directory"}) for one in (stored, recipe))
+    free = {"run", "recorders", "directory"}
+    before, now = (one.model_dump(mode="json", exclude=free) for one in (stored, recipe))
     if changed := [key for key in now if now[key] != before.get(key)]:
         raise RunFolderError(
             f"{path} was started with another recipe; different: {', '.join(changed)}",
@@ -237,10 +239,10 @@ def _results(work: Work, progress: Progress, evaluation: dict[str, Any]) -> dict
 
 def _protocol(recipe: Recipe, parts: Parts) -> dict[str, Any]:
     """What makes the task easier than the bare text game, and how it was measured."""
-    environment = parts.environment
+    environment, agent = parts.environment, parts.reasoner.agent
     return {
         "seed": recipe.seed,
-        "handicaps": {**environment.handicaps, **getattr(parts.reasoner.agent, "handicaps", {})},
+        "handicaps": {**environment.handicaps, **(agent.handicaps if isinstance(agent, TellsHandicaps) else {})},
         "retry_failed": recipe.memory.settings.retry_failed if recipe.memory else None,
         "win_bonus": recipe.training.win_bonus,
         "evaluation_passes": recipe.evaluation.passes,

@@ -180,11 +180,13 @@ def _plugins(report: PluginReport) -> Iterator[Finding]:
     loaded = [info for info in report.plugins if info.status == "ok"]
     names = ", ".join(info.name for info in loaded)
     yield Finding("plugins", "loaded", "ok", f"{len(loaded)}: {names}")
+    left_out = [info for info in report.plugins if "CBR_LOAD_PLUGINS" in info.cause]
+    if left_out:
+        yield Finding("plugins", "left out", "absent", f"{len(left_out)}, by CBR_LOAD_PLUGINS", "unset it")
     for info in report.plugins:
-        if info.status == "skipped":
-            mend = "unset CBR_LOAD_PLUGINS" if "CBR_LOAD_PLUGINS" in info.cause else "name it once only"
-            yield Finding("plugins", info.name, "absent", info.cause, mend)
-        elif info.status != "ok":
+        if info.status == "skipped" and info not in left_out:
+            yield Finding("plugins", info.name, "absent", info.cause, "name it once only")
+        elif info.status not in ("ok", "skipped"):
             status, mend = _blame(info)
             found = f"{info.status} ({info.distribution} {info.version}): {info.cause}"
             yield Finding("plugins", info.name, status, one_line(found), mend)

@@ -16,7 +16,7 @@ from cbr_joint.config import JointConfig
 from cbr_joint.selector import ActionSelector
 from cbr_nn.memo import Memo
 from cbr_nn.texts import required_encoder
-from cbrcore import Action, Build, Candidate, CbrError
+from cbrcore import Action, Build, Candidate, CbrError, TakesFeatures, TellsHandicaps
 from cbrcore.cycle.reasoner import most_relevant
 from cbrcore.interfaces import AgentInput, AgentState, PolicyOutput
 
@@ -34,12 +34,12 @@ class JointAgent(nn.Module):
         self.device = torch.device(build.device)
         self.selector = ActionSelector(required_encoder(build, "joint"), config.width)
         self.agent = build.make("agent", replace(build, action_features=self.selector.dim))
-        if getattr(self.agent, "action_features", 0) != self.selector.dim:
+        if not isinstance(self.agent, TakesFeatures) or self.agent.action_features != self.selector.dim:
             raise CbrError(
                 f"{config.agent.use} cannot be told about candidates: it takes in no features of actions",
                 hint="use cbr_text/text, cbr_tpc/tpc, cbr_kga2c/kga2c or cbr_bike/bike",
             )
-        self.handicaps = getattr(self.agent, "handicaps", {})
+        self.handicaps = dict(self.agent.handicaps) if isinstance(self.agent, TellsHandicaps) else {}
         self.to(self.device)
         self._memo = Memo(self.selector.parameters())
 

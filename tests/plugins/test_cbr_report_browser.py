@@ -1,4 +1,4 @@
-"""The page in a browser: light, dark, print, phone; hover, legends, the save menu; and names that want to be code."""
+"""The page in a browser: schemes, paper, phone; hover, legends, the save menu; names that want to be code."""
 
 from __future__ import annotations
 
@@ -41,13 +41,15 @@ for (const svg of document.querySelectorAll("figure .chart svg.marks")) {
 }
 const label = document.querySelector("#learning .role-legend-label text");
 const key = table.querySelector("tbody td.key");
-return {before, up, down, sorted, figures, label: label && getComputedStyle(label).fill, sticky: getComputedStyle(key).position};
+return {before, up, down, sorted, figures, label: label && getComputedStyle(label).fill,
+  sticky: getComputedStyle(key).position};
 """
 USE = """
 const chart = document.querySelector("#learning .chart");
 const at = (element, type) => {
   const box = element.getBoundingClientRect();
-  const where = {bubbles: true, cancelable: true, view: window, clientX: box.x + box.width / 2, clientY: box.y + box.height / 2};
+  const where = {bubbles: true, cancelable: true, view: window, clientX: box.x + box.width / 2,
+    clientY: box.y + box.height / 2};
   element.dispatchEvent(type.startsWith("pointer") ? new PointerEvent(type, where) : new MouseEvent(type, where));
 };
 const lines = () => chart.querySelectorAll(".mark-line path").length;
@@ -109,7 +111,8 @@ def test_the_page_works_in_a_browser(written, tmp_path, scheme, width):
 
 
 def test_on_paper_figures_are_black_on_white(written, tmp_path):
-    found = shown(written.page, tmp_path, f"window.dispatchEvent(new Event('beforeprint')); await pause(500); {PROBE}",
+    body = f"window.dispatchEvent(new Event('beforeprint')); await pause(500); {PROBE}"
+    found = shown(written.page, tmp_path, body,
                   "--blink-settings=preferredColorScheme=0", "--window-size=1280,900")  # fmt: skip
     assert found["label"] == INK["print"]
 
@@ -210,8 +213,10 @@ def test_every_figure_with_hostile_names_can_be_drawn(hostile):
 
 def test_hostile_names_do_nothing_in_a_browser(hostile, tmp_path):
     count = len(specs_of(hostile.page.read_text(encoding="utf-8")))
-    body = """return {hacked: window.hacked === undefined, drawn_figures: document.querySelectorAll(".chart svg.marks").length,
-    failed: Array.from(document.querySelectorAll(".chart")).map(c => c.textContent).filter(t => t.startsWith("This figure"))};"""
+    body = """return {hacked: window.hacked === undefined,
+    drawn_figures: document.querySelectorAll(".chart svg.marks").length,
+    failed: Array.from(document.querySelectorAll(".chart")).map(c => c.textContent)
+      .filter(t => t.startsWith("This figure"))};"""
     found = shown(hostile.page, tmp_path, body, "--window-size=1280,900")
     assert found["hacked"]
     assert found["failed"] == []

@@ -18,6 +18,7 @@ from parts import TableEncoder
 from report_runs import LEVELS, TABLES, played, plugins, recipe_text, results, trained_run, twc_sweep, write_run
 
 from cbr_memory.memory import CaseMemory
+from cbr_open.door import Run, newest_checkpoint
 from cbr_paper.belong import read_paper
 from cbr_report.folders import read_folders
 from cbr_report.names import name_runs
@@ -50,7 +51,6 @@ from cbrcore import Section
 from cbrcore.cycle.reasoner import Trace
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.interfaces import AgentInput
-from cbrcore.runs import Run, newest_checkpoint
 from cbrcore.runs.checkpoint import Progress, rewrite_memories
 from cbrcore.types import (
     Action,

@@ -17,6 +17,7 @@ import vl_convert
 from parts import TableEncoder
 from report_runs import LEVELS, TABLES, played, plugins, recipe_text, results, trained_run, twc_sweep, write_run
 
+from cbr_cases.exchange import rewrite_memories
 from cbr_memory.memory import CaseMemory
 from cbr_open.door import Run, newest_checkpoint
 from cbr_paper.belong import read_paper
@@ -51,7 +52,7 @@ from cbrcore import Section
 from cbrcore.cycle.reasoner import Trace
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.interfaces import AgentInput
-from cbrcore.runs.checkpoint import Progress, rewrite_memories
+from cbrcore.runs.checkpoint import Progress
 from cbrcore.types import (
     Action,
     Candidate,

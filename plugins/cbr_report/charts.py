@@ -220,7 +220,7 @@ def _paler(styles: Styles, *, most: float = 1.0) -> alt.FillOpacity:
     import altair as alt
 
     shares = [0.5 * most if style.dashed else most for style in styles.values()]
-    return alt.FillOpacity("series:N", title=None, scale=alt.Scale(domain=list(styles), range=shares), legend=None)
+    return alt.FillOpacity("series:O", title=None, scale=alt.Scale(domain=list(styles), range=shares), legend=None)
 
 
 def _tooltip(rows: Sequence[Row], words: Words) -> list[alt.Tooltip]:

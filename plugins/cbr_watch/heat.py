@@ -51,7 +51,18 @@ def heat_map(example: Example, rows: Sequence[int], columns: Sequence[int]) -> a
         "case:N",
         title="cases in memory",
         sort=list(dict.fromkeys(cell["case"] for cell in cells)),
-        axis=alt.Axis(labelExpr="split(datum.label, '\\n')", ticks=False, domain=False, labelLimit=270),
+        axis=alt.Axis(
+            labelExpr="split(datum.label, '\\n')",
+            labelLimit=270,
+            labelPadding=8,
+            ticks=False,
+            domain=False,
+            titleAngle=0,
+            titleAlign="right",
+            titleBaseline="bottom",
+            titleX=-8,
+            titleY=-12,
+        ),
     )
     base = alt.Chart(alt.Data(values=cells)).encode(x=across, y=down, tooltip=alt.Tooltip("says:N", title=" "))
     layers = [
@@ -98,7 +109,7 @@ def _frames(base: alt.Chart) -> alt.Chart:
             legend=legend,
         ),
         strokeWidth=alt.StrokeWidth(
-            "meaning:N", title=None, scale=alt.Scale(domain=used, range=widths), legend=None
+            "meaning:O", title=None, scale=alt.Scale(domain=used, range=widths), legend=None
         ),
     )
 

@@ -18,6 +18,8 @@ from cbr_report.theme import COLOURS
 from cbrcore import Figure, Section, Table
 
 OTHER = "another place"
+SEEN, UNSEEN = "training and IN games", "OUT games alone"
+"""Where an object occurs: a circle, a triangle."""
 
 
 def objects(runs: Runs) -> Section | None:
@@ -40,7 +42,7 @@ def map_figure(maps: Sequence[ObjectMap]) -> Figure:
         {
             "panel": titles[f"{each.group.place}: {each.group.agent}"],
             "series": common.get(_place(each, name), OTHER),
-            "kind": "OUT games alone" if name in each.unseen else "training and IN games",
+            "kind": UNSEEN if name in each.unseen else SEEN,
             "name": cut(name, LONG),
             "places": cut(", ".join(sorted(each.places[name])), LONG),
             "x": x,
@@ -56,7 +58,9 @@ def map_figure(maps: Sequence[ObjectMap]) -> Figure:
         for title, found in each.accuracies.items()
     )
     size: dict[str, Any] = {"width": 900, "height": 520} if len(maps) == 1 else {"width": 480, "height": 420}
-    chart = points(rows, styles, words={"name": "object", "places": "belongs to", "kind": "of"}, **size)
+    chart = points(
+        rows, styles, kinds=(SEEN, UNSEEN), words={"name": "object", "places": "belongs to", "kind": "of"}, **size
+    )
     return Figure(
         "objects_map",
         "Objects as the retriever sees them",

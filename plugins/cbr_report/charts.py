@@ -272,14 +272,20 @@ def _panels(
 
 
 def points(
-    rows: Sequence[Row], styles: Styles, *, words: Words, width: float, height: float, columns: int = 2
+    rows: Sequence[Row],
+    styles: Styles,
+    *,
+    kinds: Sequence[str],
+    words: Words,
+    width: float,
+    height: float,
+    columns: int = 2,
 ) -> alt.FacetChart:
-    """Named points on a plane without axes, at `x` and `y`; the shape tells their `kind`."""
+    """Named points on a plane without axes, at `x` and `y`: circles of the first kind, triangles of the second."""
     import altair as alt
 
     click = _click()
-    kinds = list(dict.fromkeys(str(row["kind"]) for row in rows))
-    shapes = alt.Scale(domain=kinds, range=["circle", "triangle-up"][: len(kinds)])
+    shapes = alt.Scale(domain=list(kinds), range=["circle", "triangle-up"])
     plane = {
         axis: make(f"{axis}:Q", axis=None, scale=alt.Scale(zero=False, padding=30))
         for axis, make in (("x", alt.X), ("y", alt.Y))

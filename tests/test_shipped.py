@@ -76,7 +76,7 @@ def test_an_installed_wheel_finds_its_recipes_and_its_plugins_in_any_folder(inst
 
     assert str(installed.parents[1]) in run("-c", "import cbrcore; print(cbrcore.__file__)")
     assert "OK" in run("-m", "cbrcore.cli", "check", str(QUICKSTART))
-    code = "from cbrcore.report.belong import find_paper_file; print(find_paper_file([]))"
+    code = "from cbr_paper.belong import find_paper_file; print(find_paper_file([]))"
     assert run("-c", code).strip().endswith("share/cbr/recipes/tables/paper.yaml")
 
 

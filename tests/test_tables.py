@@ -9,9 +9,9 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from cbrcore.report.paper import PaperCell, PaperTable, load_paper
 
-from cbr_sweep.axes import VARIANTS, SweepRun, expand
+from cbr_paper.paper import PaperCell, PaperTable, load_paper
+from cbr_sweep.axes import VARIANTS, SweepRun, axes_of, expand
 from cbrcore.config import Recipe
 from cbrcore.cycle.evaluation import summarize
 from cbrcore.errors import CbrError
@@ -99,10 +99,10 @@ def of_one_seed(name: str) -> list[SweepRun]:
 def test_the_runs_of_a_sweep_are_valid_recipes(name):
     """Combinations too: the check of the recipe itself tries each value alone."""
     assert len({each.id for each in runs(name)}) == len(runs(name))
-    assert len(of_one_seed(name)) * len(recipe(name).sweep["seed"]) == len(runs(name))
+    assert len(of_one_seed(name)) * len(axes_of(recipe(name))["seed"]) == len(runs(name))
     for each in [*of_one_seed(name), runs(name)[-1]]:
         found = run(name, each.id)
-        assert (found.sweep, found.seed) == (None, each.choices["seed"])
+        assert (axes_of(found), found.seed) == ({}, each.choices["seed"])
         place = found.environment.settings
         where = {
             "environment.level": getattr(place, "level", None),
@@ -171,8 +171,8 @@ def test_a_variant_changes_the_part_that_it_is_about(name, run_id, says):
 
 def test_the_settings_that_the_paper_gives_for_its_variants():
     on_jericho = run("memory_access.yaml", "bike_cbr_continuous-game=karn-seed=0")
-    assert (on_jericho.memory.capacity, on_jericho.memory.eviction) == (5000, "oldest")
-    assert run("ablation.yaml", "bike_cbr_continuous-level=easy-seed=0").memory.capacity is None
+    assert (on_jericho.memory.settings.capacity, on_jericho.memory.settings.eviction) == (5000, "oldest")
+    assert run("ablation.yaml", "bike_cbr_continuous-level=easy-seed=0").memory.settings.capacity is None
     assert run("memory_growth.yaml", "bike_cbr-seed=0").retain_policy.settings.k == 2
     assert run("retain.yaml", "bike_cbr_td_error-game=karn-seed=0").retain_policy.settings.k == 3
     assert run("retain.yaml", "bike_cbr-game=karn-seed=0").retain_policy.settings.k == 3
@@ -202,7 +202,7 @@ def words_of_the_paper(name: str) -> set[tuple[str, str]]:
 
 
 def words_of_the_sweep(name: str) -> set[tuple[str, str]]:
-    axes = {axis: choices for axis, choices in recipe(name).sweep.items() if axis != "seed"}
+    axes = {axis: choices for axis, choices in axes_of(recipe(name)).items() if axis != "seed"}
     return {(axis, str(choice)) for axis, choices in axes.items() for choice in choices}
 
 
@@ -228,7 +228,7 @@ def test_a_cell_without_citation_is_the_mean_of_all_seeds_of_a_sweep():
                     for each in runs(table.recipe)
                     if {axis: str(word) for axis, word in each.choices.items() if axis != "seed"} == cell.choices
                 ]
-                assert seeds == recipe(table.recipe).sweep["seed"], (table.id, cell)
+                assert seeds == axes_of(recipe(table.recipe))["seed"], (table.id, cell)
     assert {cell.cited for cell in cells(paper()["jericho_33"])} >= {"TDQN", None}
 
 
@@ -246,7 +246,7 @@ def test_the_metrics_are_where_results_have_them():
 
 def test_every_choice_has_a_name_as_printed():
     for name in RECIPES:
-        for variant in recipe(name).sweep[VARIANTS]:
+        for variant in axes_of(recipe(name))[VARIANTS]:
             label = paper()["twc_in"].label(variant)
             assert label != variant
             assert ("CBR" in label) == ("cbr" in variant)

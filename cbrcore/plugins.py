@@ -238,8 +238,10 @@ def _installed() -> Iterator[Found]:
     origins: dict[Distribution | None, tuple[str, str]] = {None: (NO_NAME, NO_VERSION)}
     for point in entry_points(group=GROUP):
         if point.dist is not None and point.dist not in origins:
-            said = point.dist.metadata
-            origins[point.dist] = said["Name"] or NO_NAME, said["Version"] or NO_VERSION
+            origins[point.dist] = origins[None]
+            with contextlib.suppress(FileNotFoundError):  # what a backport of importlib.metadata raises
+                said = point.dist.metadata
+                origins[point.dist] = said["Name"] or NO_NAME, said["Version"] or NO_VERSION
         yield PluginInfo(point.name, *origins[point.dist]), point.load
 
 

@@ -110,9 +110,6 @@ class Registry:
     def __iter__(self) -> Iterator[Component]:
         return iter(sorted(self._components, key=lambda c: (KINDS.index(c.kind), c.plugin, c.name)))
 
-    def __repr__(self) -> str:
-        return f"Registry({len(self._components)} components)"
-
     def extend(self, components: Sequence[Component]) -> None:
         """Add what one plugin offers."""
         self._components.extend(components)

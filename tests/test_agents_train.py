@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from toy_run import Experiment, SilentReporter
+from toy_run import SilentReporter
 
 from cbrcore.config import Recipe
 from cbrcore.console import StopRequest
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import dump_recipe, load_recipe
-from cbrcore.runs.assemble import Parts, assemble
+from cbrcore.runs import Work, carry_out
+from cbrcore.runs.assemble import Parts, assemble, assemble_learning
 from cbrcore.runs.folder import METRICS_FILE, RECIPE_FILE, RunFolder
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -70,12 +71,14 @@ def load(path: Path, settings: dict[str, str]) -> Recipe:
 
 def train(recipe: Recipe, folder: Path) -> tuple[Parts, dict[str, torch.Tensor]]:
     """The trained parts, and their parameters as they were before."""
-    parts = assemble(recipe, load_plugins().registry)
+    registry = load_plugins().registry
+    parts = assemble(recipe, registry)
     before = {name: value.detach().clone() for name, value in parameters(parts).items()}
     records = RunFolder.create(recipe.name, folder)
     records.write_text(RECIPE_FILE, dump_recipe(recipe))
     try:
-        Experiment(recipe, parts, records, SilentReporter(), StopRequest()).run()
+        work = Work(recipe, records, parts, SilentReporter(), StopRequest())
+        carry_out(work, assemble_learning(recipe, registry))
     finally:
         parts.close()
         records.close()

@@ -199,25 +199,27 @@ def reuse_figure(groups: Sequence[Group]) -> Figure | None:
     """A panel for each place and share; shares that no run counted are left out."""
     groups = [group for group in groups if group.uses_cases]
     names, places = distinct([group.agent for group in groups]), distinct([group.place for group in groups])
-    rows, told = [], []
+    rows, told, titles = [], [], set()
     for place, same in by_place(groups):
         for title, part, whole in SHARES:
             for group in same:
                 for split in group.splits:
                     if (found := share_of(group, split, part, whole)) is not None:
                         panel = _panel(places, place, title)
+                        titles.add(title)
                         rows.append(_bar(panel, split.upper(), names[group.agent], found))
                         told.append(f"{panel}, {names[group.agent]}, {split.upper()}: {mean_std(found, 2)}")
     if not rows:
         return None
     splits = [split.upper() for split in splits_of(groups)]
     styles = {split: SPLIT_STYLES.get(split, Style(3)) for split in splits}
-    shown = len({row["panel"] for row in rows}) // len({group.place for group in groups}) or 1
     return Figure(
         "reuse",
         "Successful reuse, and what the neural agent alone would have done",
         described(
-            bars(rows, styles, x="share", high=1.0, columns=shown), f"Shares of reuse. {'; '.join(told)}.", styles
+            bars(rows, styles, x="share", high=1.0, columns=len(titles)),
+            f"Shares of reuse. {'; '.join(told)}.",
+            styles,
         ),
         "Of all steps of the evaluation, those that reused a case, and those of them that earned a reward; of"
         " these, those for which the neural agent alone drew the same action. Lines are standard deviations.",

@@ -23,6 +23,7 @@ from cbr_entity.config import EntityConfig
 from cbr_entity.encoder import EntityEncoder
 from cbr_entity.held_out import leave_one_out, merge_places
 from cbr_memory.memory import CaseMemory
+from cbr_pretrain.config import PretrainConfig
 from cbr_pretrain.experience import collect_experience
 from cbr_pretrain.pairs import pretrain_retriever
 from cbr_text_encoders.config import TransformerConfig, UntrainedConfig
@@ -30,7 +31,7 @@ from cbr_text_encoders.transformer import TransformerEncoder
 from cbr_text_encoders.untrained import UntrainedEncoder
 from cbr_twc.reading import load_game
 from cbrcore import Build, CbrError
-from cbrcore.config import NoSettings, PretrainConfig
+from cbrcore.config import NoSettings
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.plugins import load_plugins

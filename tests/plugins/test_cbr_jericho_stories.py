@@ -788,7 +788,7 @@ def test_without_the_plugin_there_is_no_such_command(here, monkeypatch):
     monkeypatch.setenv("CBR_LOAD_PLUGINS", "cbr_twc")
     done = here("games", "list")
     assert (done.returncode, done.stdout) == (2, "")
-    first, why = done.stderr.splitlines()
+    _, first, why = done.stderr.splitlines()
     assert first.startswith("error: no such command: 'games'. Choose one of: check, ")
     assert why.startswith("  these plugins are not loaded: ")
     assert "cbr_jericho" in why

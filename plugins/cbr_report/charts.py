@@ -258,7 +258,8 @@ def _panels(
     import altair as alt
 
     panels = list(dict.fromkeys(str(row["panel"]) for row in rows))
-    header = alt.Header(labelLimit=width + 20, labelOrient="top", title=None)
+    lines = "split(datum.label, ', ')"  # what does not fit beside the next panel's title stands below
+    header = alt.Header(labelLimit=width + 20, labelOrient="top", title=None, labelExpr=lines)
     return (
         layers.properties(width=width, height=height)
         .facet(

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from cbrcore.config import ComponentConfig, Settings
 from cbrcore.errors import PluginError
-from cbrcore.recipe.words import Fault, check, json_schema
+from cbrcore.recipe.words import SettingFault, check, json_schema
 
 
 class Inner(Settings):
@@ -76,7 +76,7 @@ def test_right_settings_have_no_faults():
 def test_a_type_that_no_recipe_can_hold_is_the_authors_mistake():
     class Odd(BaseModel):
         model_config = ConfigDict(arbitrary_types_allowed=True)
-        thing: Fault | object = None
+        thing: SettingFault | object = None
         other: type(iter([])) = None
 
     with pytest.raises(PluginError, match="settings Odd have a type that no recipe can hold"):

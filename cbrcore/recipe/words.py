@@ -26,7 +26,7 @@ REFUSED = "refused"
 
 
 @dataclass(frozen=True)
-class Fault:
+class SettingFault:
     """One thing that is wrong with some settings: where, pydantic's name for it, and our words."""
 
     keys: Keys
@@ -44,7 +44,7 @@ def check(
     *,
     at: Keys = (),
     known: Callable[[], Mapping[str, str]] | None = None,
-) -> tuple[Model | None, list[Fault]]:
+) -> tuple[Model | None, list[SettingFault]]:
     """The settings that `data` means, or everything that is wrong with it.
 
     Args:
@@ -59,7 +59,7 @@ def check(
         # if nothing written is wrong, then the author's own default is
         found = _written(error, data) or [(detail["loc"], detail) for detail in error.errors()]
         faults = [((*at, *keys), detail) for keys, detail in found]
-        return None, [Fault(keys, detail["type"], _said(keys, detail, paths)) for keys, detail in faults]
+        return None, [SettingFault(keys, detail["type"], _said(keys, detail, paths)) for keys, detail in faults]
 
 
 def validated(model: type[Model], data: Any, resolve: Resolve | None = None) -> Model:

@@ -10,7 +10,7 @@ from time import perf_counter
 from cbr_jericho.cache import ActionCache
 from cbr_jericho.commands import asks_to_leave
 from cbr_jericho.engine import JERICHO_VERSION, Engine
-from cbr_jericho.fingerprint import Keys, Seen, StateKeys, WorldKeys
+from cbr_jericho.fingerprint import CacheKeys, Seen, StateKeys, WorldKeys
 from cbr_jericho.protocol import Message
 from cbr_jericho.search import ActionSearch, Found
 from cbr_jericho.surroundings import Surroundings
@@ -38,7 +38,7 @@ class Desk:
         self.engine = Engine(Path(request["path"]), request["seed"])
         self.search = ActionSearch(self.engine, request["templates"], request["tagger"])
         self.surroundings = Surroundings(self.engine)
-        self.keys: dict[str, Keys] = {
+        self.keys: dict[str, CacheKeys] = {
             "state": StateKeys(),
             "world": WorldKeys(self.engine, self.search.tagger),
         }

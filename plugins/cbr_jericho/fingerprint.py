@@ -46,7 +46,7 @@ class Seen(NamedTuple):
     after_look: State
 
 
-class Keys(Protocol):
+class CacheKeys(Protocol):
     """Makes keys of states; keys of different kinds are never equal."""
 
     def of(self, seen: Seen) -> bytes: ...

@@ -17,7 +17,7 @@ from cbr_jericho.texts import TextTriples
 from cbrcore.types import Action, StateGraph, Triple
 
 
-class Scene(NamedTuple):
+class RoomScene(NamedTuple):
     """What a graph is made of at one step.
 
     Attributes:
@@ -51,7 +51,7 @@ class SceneReader(Protocol):
     @property
     def counts(self) -> Counter[str]: ...
 
-    def read(self, reply: Message) -> Scene: ...
+    def read(self, reply: Message) -> RoomScene: ...
 
 
 class TreeScenes:
@@ -63,9 +63,9 @@ class TreeScenes:
     def __repr__(self) -> str:
         return "TreeScenes()"
 
-    def read(self, reply: Message) -> Scene:
+    def read(self, reply: Message) -> RoomScene:
         triples = tuple((head, relation, tail) for head, relation, tail in reply["triples"])
-        return Scene(reply["room"], triples, reply["nodes"])
+        return RoomScene(reply["room"], triples, reply["nodes"])
 
 
 class TextScenes:
@@ -81,7 +81,7 @@ class TextScenes:
     def counts(self) -> Counter[str]:
         return Counter(triples_dropped=self.texts.dropped)
 
-    def read(self, reply: Message) -> Scene:
+    def read(self, reply: Message) -> RoomScene:
         room = room_title(reply["look"])
         triples = self.texts.of(reply["look"], reply["inventory"], reply["feedback"], room)
         things = {name for head, relation, tail in triples for name in (head, tail if relation != "is" else head)}
@@ -90,7 +90,7 @@ class TextScenes:
             word: which_node(node_name(word) or word, map(node_name, others), names)
             for word, others in reply["aliases"].items()
         }
-        return Scene(room, triples, nodes)
+        return RoomScene(room, triples, nodes)
 
 
 class Map:
@@ -110,7 +110,7 @@ class Map:
             self._ways.add((self._room, way, room))
         self._room = room or self._room
 
-    def graph(self, scene: Scene, actions: Sequence[Action], exits: Sequence[Action]) -> StateGraph:
+    def graph(self, scene: RoomScene, actions: Sequence[Action], exits: Sequence[Action]) -> StateGraph:
         """The state graph: facts, ways gone, exits.
 
         Args:

@@ -18,7 +18,7 @@ from cbr_jericho.commands import (
     shorten,
 )
 from cbr_jericho.config import JerichoConfig
-from cbr_jericho.graphs import Map, Scene, SceneReader
+from cbr_jericho.graphs import Map, RoomScene, SceneReader
 from cbr_jericho.naming import PLAYER
 from cbr_jericho.protocol import Message
 from cbr_jericho.supervisor import EpisodeLost, Supervisor
@@ -185,7 +185,7 @@ class Play:
             observation, description=reply["look"], inventory=reply["inventory"], admissible=actions, graph=graph
         )
 
-    def _valid(self, found: Sequence[tuple[str, list[str]]] | None, scene: Scene) -> tuple[Action, ...]:
+    def _valid(self, found: Sequence[tuple[str, list[str]]] | None, scene: RoomScene) -> tuple[Action, ...]:
         """The valid actions that are not denied, sorted by text."""
         actions = (
             Action(fill(template, entities), template, tuple(entities), scene.seeds(entities))
@@ -193,7 +193,7 @@ class Play:
         )
         return tuple(sorted((a for a in actions if not is_denied(a.text, self._denied)), key=lambda a: a.text))
 
-    def _fallback(self, scene: Scene, *, searched: bool) -> tuple[Action, ...]:
+    def _fallback(self, scene: RoomScene, *, searched: bool) -> tuple[Action, ...]:
         """What is offered where no valid action is known."""
         self.counts["answers" if searched else "look_around"] += 1
         return plain_actions(ANSWERS if searched else LOOK_AROUND, scene.place)

@@ -13,8 +13,8 @@ from pathlib import Path
 from cbr_paper.paper_file import (
     NUMBER,
     NUMBERS,
+    CellKeys,
     Entry,
-    Keys,
     Metric,
     PaperFile,
     heading,
@@ -76,8 +76,8 @@ class PaperTable:
     where: str
     recipe: str | None
     says: str
-    rows: tuple[Keys, ...]
-    columns: tuple[Keys, ...]
+    rows: tuple[CellKeys, ...]
+    columns: tuple[CellKeys, ...]
     cells: tuple[tuple[PaperCell, ...], ...]
     labels: Mapping[str, str]
 
@@ -117,7 +117,7 @@ def _cells(entry: Entry, row: Mapping[str, str | tuple[str, ...]], paper: PaperF
     )
 
 
-def _cell(keys: Keys, number: str, paper: PaperFile) -> PaperCell:
+def _cell(keys: CellKeys, number: str, paper: PaperFile) -> PaperCell:
     choices = {axis: word for axis, word in keys.items() if axis not in OF_CELL}
     return PaperCell(choices, paper.metrics[keys["metric"]], keys.get("split"), keys.get("cited"), _value(number))
 

@@ -21,7 +21,7 @@ NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?: ± (\d+(?:\.\d+)?))?")
 """A mean, or a mean and a standard deviation, as printed."""
 
 Word = Annotated[str, Field(min_length=1)]
-Keys = Mapping[str, str]
+CellKeys = Mapping[str, str]
 """What something is about: an axis of the sweep, "metric", "split" or "cited" -> word."""
 
 
@@ -60,7 +60,7 @@ class Entry(Settings):
     rows: tuple[dict[str, Word | tuple[Word, ...]], ...] = ()
 
     @property
-    def common(self) -> Keys:
+    def common(self) -> CellKeys:
         """What holds for all cells."""
         return {key: word for key, word in (("metric", self.metric), ("split", self.split)) if word is not None}
 
@@ -74,7 +74,7 @@ class PaperFile(Settings):
     tables: tuple[Entry, ...]
 
 
-def keys_of(entry: Entry, row: Mapping[str, Any], column: Keys) -> dict[str, str]:
+def keys_of(entry: Entry, row: Mapping[str, Any], column: CellKeys) -> dict[str, str]:
     """What the cell in this row and column is about."""
     return {**entry.common, **heading(row), **column}
 
@@ -173,7 +173,7 @@ def _of_cells(entry: Entry, row: Mapping[str, Any], paper: PaperFile) -> Iterato
             yield f"column {number}: {problem}"
 
 
-def _of_cell(entry: Entry, keys: Keys, paper: PaperFile) -> Iterator[str]:
+def _of_cell(entry: Entry, keys: CellKeys, paper: PaperFile) -> Iterator[str]:
     name = keys.get("metric")
     if name is None:
         yield "no metric is given; add metric: NAME to the table, the row or the column"

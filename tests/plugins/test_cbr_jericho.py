@@ -27,7 +27,7 @@ from cbr_jericho.commands import (
     shorten,
 )
 from cbr_jericho.config import JerichoConfig
-from cbr_jericho.graphs import Map, Scene
+from cbr_jericho.graphs import Map, RoomScene
 from cbr_jericho.naming import direction_of, node_name, number_duplicates, room_title, which_node
 from cbr_jericho.objects import CONTAINER_OF_ROOMS, Layout, ObjectTree
 from cbr_jericho.protocol import HEADER_BYTES, MessageReader, PipeClosed, TooSlow, write_message
@@ -477,7 +477,7 @@ def test_the_map_keeps_the_ways_that_were_gone():
     places.enter("", "wait")  # no room is known now
     places.enter("attic", "pray")  # no direction
     places.enter("hall", "s")
-    scene = Scene("hall", (("you", "in", "hall"),), {"lamp": "brass lamp"})
+    scene = RoomScene("hall", (("you", "in", "hall"),), {"lamp": "brass lamp"})
     take = Action("take lamp", "take {}", ("lamp",), scene.seeds(["lamp"]))
     north = Action("north", "north", (), scene.seeds([]))
     graph = places.graph(scene, (take, north), exits=(take, north))
@@ -494,7 +494,7 @@ def test_the_map_keeps_the_ways_that_were_gone():
 
 
 def test_a_scene_without_a_room():
-    scene = Scene("", (), {})
+    scene = RoomScene("", (), {})
     assert scene.seeds(["Lamp", "lamp"]) == ("lamp",)
     assert scene.seeds([]) == ("you",)
     assert Map().graph(scene, (), exits=(Action("north", "north"),)).nodes == ("you",)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, cast
 
 from cbrcore.errors import RunFailed
 from cbrcore.freshness import FreshCache
@@ -163,7 +164,10 @@ class Retriever:
 
 def view_of(encoder: ContextEncoder, action: Action) -> Action:
     """The action as the encoder sees it; most take it as it is."""
-    return encoder.view(action) if isinstance(encoder, ViewsActions) else action
+    return cast(ViewsActions, encoder).view(action) if _views(type(encoder)) else action
+
+
+_views = cache(lambda kind: issubclass(kind, ViewsActions))  # asked for each admissible action
 
 
 def module_tensors(modules: Mapping[str, Trainable]) -> dict[str, Tensor]:

@@ -271,12 +271,11 @@ class Recorders:
         self._tell(lambda recorder: recorder.close())
 
     def _tell(self, say: Callable[[Recorder], None]) -> None:
-        for named in [*self._recorders]:
-            name, recorder = named
+        for name, recorder in [*self._recorders]:
             try:
                 say(recorder)
             except Exception as error:
-                self._recorders.remove(named)
+                self._recorders.remove((name, recorder))
                 log.warning("%s failed and records no more: %s: %s", name, type(error).__name__, error)
                 with contextlib.suppress(Exception):
                     recorder.close()

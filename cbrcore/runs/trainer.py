@@ -76,8 +76,7 @@ class Trainer:
         self.reporter, self.stop = work.reporter, work.stop
         self.reasoner, self.streams = self.parts.reasoner, self.parts.streams
         self.learner, self.pretraining = learning.learner, learning.pretraining
-        self.recorders = recorders
-        self.progress = Progress()
+        self.recorders, self.progress = recorders, Progress()
         players = [self.reasoner, *(self.reasoner.companion() for _ in self.parts.environments[1:])]
         self.learner.begin(players, self.recipe.training, self.streams, self.parts.clock)
         actors = [LearningActor(player, self.streams, self.progress, seat) for seat, player in enumerate(players)]

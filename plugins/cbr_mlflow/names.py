@@ -1,26 +1,16 @@
-"""Nested data as flat names, and names as MLflow takes them. Imports no MLflow."""
+"""Names and values as MLflow takes them. Imports no MLflow."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 MAX_BYTES = 250
 """MLflow's limit for a name is 250 characters; in bytes it fits into a file's name too."""
 MAX_VALUE = 6000
 """MLflow's limit for the value of a parameter, in characters."""
-
-
-def flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The leaves by their dotted path: ("agent.hidden", 64)."""
-    for name, value in data.items():
-        if isinstance(value, Mapping) and value:
-            yield from flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def is_number(value: object) -> bool:

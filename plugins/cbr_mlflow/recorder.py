@@ -13,8 +13,9 @@ from typing import Any
 from filelock import FileLock
 
 from cbr_mlflow.config import MlflowConfig
-from cbr_mlflow.names import Names, allowed, flat, is_number, parameter
+from cbr_mlflow.names import Names, allowed, is_number, parameter
 from cbr_mlflow.variables import our_variables
+from cbr_sweep.differences import flat
 from cbrcore.config import expand_path
 from cbrcore.errors import CbrError, Interrupted
 from cbrcore.interfaces import Build
@@ -74,7 +75,9 @@ class MlflowRecorder:
         """The results become a file, and their numbers metrics, without those of single games and the protocol."""
         text = json.dumps(results, indent=2, ensure_ascii=False, default=str)
         found = {name: value for name, value in results.items() if name not in ("schema", "protocol")}
-        numbers = {name: value for name, value in flat(found) if is_number(value) and ".games." not in name}
+        numbers = {
+            name: value for name, value in flat(found).items() if is_number(value) and ".games." not in name
+        }
         with self._last_error():
             self._client.log_text(self._run_id, f"{text}\n", "results.json")
             self._log(numbers, step=0)
@@ -143,7 +146,7 @@ class MlflowRecorder:
         """MLflow lets nobody change a parameter: what a resumed run has different (a longer budget) is a tag."""
         known = self._client.get_run(self._run_id).data.params
         names = Names(known)
-        wanted = {names.of(name): parameter(value) for name, value in flat(recipe)}
+        wanted = {names.of(name): parameter(value) for name, value in flat(recipe).items()}
         new = [Param(name, value) for name, value in wanted.items() if name not in known]
         changed = {name: value for name, value in wanted.items() if known.get(name, value) != value}
         tags = [RunTag(allowed(f"resumed.{name}"), value) for name, value in changed.items()]

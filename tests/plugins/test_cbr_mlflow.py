@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from cbr_mlflow.config import MlflowConfig
-from cbr_mlflow.names import MAX_BYTES, MAX_VALUE, Names, allowed, flat, parameter
+from cbr_mlflow.names import MAX_BYTES, MAX_VALUE, Names, allowed, parameter
 from cbr_mlflow.variables import WANTED, our_variables
+from cbr_sweep.differences import flat
 from cbrcore.errors import CbrError, Interrupted
 from cbrcore.interfaces import Build
 from cbrcore.runs.folder import Recorders

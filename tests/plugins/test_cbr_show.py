@@ -6,15 +6,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import pytest
 import yaml
-from pydantic import Field
+from every_setting import Everything
 
 from cbr_show.describing import COMPUTED, REQUIRED, Setting, describe, shown
 from cbr_show.schema import schema_of
-from cbrcore.config import ComponentConfig, Settings
 from cbrcore.errors import CbrError, RecipeError
 from cbrcore.plugins import PluginReport, load_plugins
 from cbrcore.recipe import dump_recipe, load_recipe, read_recipe_text
@@ -187,32 +186,6 @@ def test_a_name_that_is_nothing_is_told(report: PluginReport):
 
 
 # Settings in words
-
-
-class Inner(Settings):
-    depth: int = 2
-    """How deep."""
-
-
-class Everything(ComponentConfig):
-    needed: int
-    """No default."""
-    share: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """Between.
-
-    Two paragraphs."""
-    limit: Annotated[int, Field(ge=1)] | None = None
-    kind: Literal["a", "b"] = "a"
-    names: Annotated[tuple[str, ...], Field(min_length=1, max_length=3)] = ("x",)
-    word: Annotated[str, Field(min_length=2, max_length=5)] = "word"
-    even: Annotated[int, Field(multiple_of=2)] = 2
-    folder: Path = Path("games")
-    fresh: list[int] = Field(default_factory=list)
-    table: dict[str, int] = Field(default={})
-    flag: bool = False
-    either: int | str = 1
-    inner: Inner = Inner()
-    maybe: Inner | None = None
 
 
 def test_every_setting_is_described():

@@ -189,7 +189,7 @@ def _guarded(invoke: Callable[..., Any], whose: str) -> Callable[..., Any]:
     def guarded(*arguments: Any) -> Any:
         try:
             return invoke(*arguments)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if hasattr(error, "exit_code") or isinstance(error, typer.Abort) or os.environ.get("CBR_TRACEBACK"):
                 raise  # ours, or Typer's own
             said = f"{whose} failed: {type(error).__name__}: {error}"

@@ -43,17 +43,19 @@ def run(
     """Train and evaluate what a recipe describes, and print the table of results."""
     from cbrcore import runs
     from cbrcore.runs.folder import stored_recipe
+    from cbrcore.runs.resuming import naming_plugin_files
 
-    stored = stored_recipe(resume) if resume else None
-    path = recipe or stored
-    if path is None:
+    overrides, files = overrides_of(set_, seed=seed, device=device), plugin or ()
+    if resume:
+        stored = stored_recipe(resume)
+        with naming_plugin_files(resume, files):
+            checked, report = checked_recipe(recipe or stored, overrides, files)
+        results, folder = runs.resume(checked, report, resume)
+    elif recipe:
+        results, folder = runs.start(*checked_recipe(recipe, overrides, files), out, overwrite=overwrite)
+    else:
         hint = "cbr run RECIPE, or cbr run --resume DIR"
         raise CbrError("name a RECIPE to run, or a run to continue", hint=hint)
-    checked, report = checked_recipe(path, overrides_of(set_, seed=seed, device=device), plugin or ())
-    if resume:
-        results, folder = runs.resume(checked, report, resume)
-    else:
-        results, folder = runs.start(checked, report, out, overwrite=overwrite)
     _print_results(results, folder)
 
 
@@ -69,8 +71,10 @@ def evaluate(
     """Measure a run's latest checkpoint again, with weights and memory frozen."""
     from cbrcore import runs
     from cbrcore.runs.folder import stored_recipe
+    from cbrcore.runs.resuming import naming_plugin_files
 
-    checked, report = checked_recipe(stored_recipe(folder), overrides_of(device=device), plugin or ())
+    with naming_plugin_files(folder, plugin or ()):
+        checked, report = checked_recipe(stored_recipe(folder), overrides_of(device=device), plugin or ())
     _print_results(runs.evaluate(checked, report, folder, split or ()), folder)
 
 

@@ -173,13 +173,19 @@ def reporter() -> PlainReporter | RichReporter:
     return RichReporter() if sys.stderr.isatty() else PlainReporter()
 
 
+def _is_shown(record: logging.LogRecord) -> bool:
+    """What plugins log, and the core's own warnings; its errors are told when it ends."""
+    core = record.name.startswith("cbrcore") and record.levelno == logging.WARNING
+    return core or record.name.startswith("cbr_")
+
+
 class PluginLines(logging.Handler):
     """Shows what plugins log while they work ("compiled 3/15"), so that a long step is not a silent one."""
 
     def __init__(self, shown: PlainReporter | RichReporter) -> None:
         super().__init__(logging.INFO)
         self._shown = shown
-        self.addFilter(lambda record: record.name.startswith("cbr_"))
+        self.addFilter(_is_shown)
 
     def emit(self, record: logging.LogRecord) -> None:
         self._shown.say(record.getMessage())
@@ -235,7 +241,7 @@ class RecordedProgress:
 
 @dataclass
 class StopRequest:
-    """Set by the first SIGINT or SIGTERM."""
+    """Set by the first SIGINT, SIGTERM or SIGHUP."""
 
     requested: bool = False
 
@@ -245,8 +251,8 @@ class StopRequest:
 
 @contextmanager
 def graceful_interrupt() -> Iterator[StopRequest]:
-    """Turn SIGINT and SIGTERM into a `StopRequest`; a second signal raises KeyboardInterrupt. They reach the main
-    thread alone."""
+    """Turn SIGINT, SIGTERM and SIGHUP (the terminal was closed; unless it is ignored, as by nohup) into a
+    `StopRequest`; a second signal raises KeyboardInterrupt. They reach the main thread alone."""
     stop = StopRequest()
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -255,7 +261,9 @@ def graceful_interrupt() -> Iterator[StopRequest]:
         stop.requested = True
 
     in_main = threading.current_thread() is threading.main_thread()
-    numbers = (signal.SIGINT, signal.SIGTERM) if in_main else ()
+    numbers = [signal.SIGINT, signal.SIGTERM] if in_main else []
+    if in_main and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield stop

@@ -55,8 +55,8 @@ LATE = {
 WITHIN = {
     "cycle": {"runner": "", "retriever": "", "reasoner": "retriever",
               "evaluation": "reasoner runner", "__init__": ""},
-    "runs": {"folder": "", "checkpoint": "", "assemble": "", "trainer": "assemble checkpoint folder",
-             "__init__": EVERYTHING},
+    "runs": {"files": "", "folder": "files", "checkpoint": "files", "assemble": "", "resuming": "files folder",
+             "trainer": "assemble checkpoint folder", "__init__": EVERYTHING},
 }  # fmt: skip
 """Of a room: module -> modules of the same room that it may import. The runner knows no algorithm."""
 

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -196,9 +196,12 @@ def test_a_run_that_died_before_its_recipe_leaves_a_folder_that_is_free(tmp_path
 
 def test_replacing_a_run_leaves_nothing_of_it(finished):
     (finished / "checkpoints" / "000001").mkdir(parents=True)
-    folder = RunFolder.create("r", finished, overwrite=True)
-    assert sorted(path.name for path in finished.iterdir()) == [LOCK_FILE, USER_FILE, "run.log"]
-    folder.close()
+    with closing(RunFolder.create("r", finished, overwrite=True)) as folder:
+        folder.set_aside()
+        folder.write_text("recipe.yaml", "name: new\n")
+        folder.stands()
+        assert sorted(path.name for path in finished.iterdir()) == [LOCK_FILE, USER_FILE, "recipe.yaml", "run.log"]
+    assert (finished / "recipe.yaml").read_text() == "name: new\n"
 
 
 def test_a_folder_that_cannot_be_locked_is_said_to_be_one(finished, monkeypatch):
@@ -222,7 +225,7 @@ def test_a_finished_run_needs_resume_or_overwrite(finished):
     with pytest.raises(RunFolderError, match=r"--resume .*--overwrite"):
         RunFolder.create("r", finished)
     RunFolder.create("r", finished, overwrite=True).close()
-    assert not (finished / "old.txt").exists()
+    assert (finished / "old.txt").exists()  # the run that would replace it never began
 
 
 def test_a_folder_with_other_files_is_never_overwritten(tmp_path):

@@ -19,6 +19,7 @@ from cbr_open import door
 from cbrcore.cycle.evaluation import ReuseCounts
 from cbrcore.errors import RunFolderError
 from cbrcore.runs import checkpoint as checkpoints
+from cbrcore.runs.files import seal
 from cbrcore.runs.folder import RunFolder
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -327,8 +328,8 @@ def test_closing_ends_the_play_and_can_be_repeated(copied):
 def test_engines_are_released_when_a_run_cannot_be_opened(copied, monkeypatch):
     closed = []
     monkeypatch.setattr("cbrcore.runs.assemble.Parts.close", lambda parts: closed.append(parts))
-    (newest,) = sorted((copied / "checkpoints").iterdir())[-1:]
-    (newest / "tensors.safetensors").write_bytes(b"damaged")
+    damage = lambda path, reasoner: checkpoints.load_checkpoint(path / "nowhere", {})  # noqa: E731
+    monkeypatch.setattr("cbrcore.runs.checkpoint.restore_agent", damage)
     with pytest.raises(RunFolderError, match="damaged checkpoint"):
         _ = cbr.open(copied).parts
     assert len(closed) == 1
@@ -361,6 +362,7 @@ def test_the_checkpoint_may_be_replaced_while_it_is_read(copied, monkeypatch):
             state["progress"]["games_played"] = 999
             newest.rename(newer)
             (newer / "state.json").write_text(json.dumps(state))
+            seal(newer, "state.json")
         return restore(path, reasoner)
 
     monkeypatch.setattr(checkpoints, "restore_agent", too_late)

@@ -141,6 +141,15 @@ class Retriever:
         self.memory.merge(stored, keys)
         return len(self.memory) - before
 
+    @property
+    def refreshed(self) -> bool:
+        """Whether the keys of all cases were made anew since the parameters changed; a resumed run is told so."""
+        return bool(self._refreshed.values())
+
+    @refreshed.setter
+    def refreshed(self, done: bool) -> None:
+        self._refreshed.values().update({"done": True} if done else {})
+
     def _refresh(self) -> None:
         """Where keys follow the parameters: make those of all cases anew if these have changed since."""
         if not self.refresh or (cache := self._refreshed.values()):

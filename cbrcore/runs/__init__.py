@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
+import shutil
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,9 +16,12 @@ from typing import TYPE_CHECKING, Any
 from cbrcore import console
 from cbrcore.errors import CbrError, Interrupted, RunFailed, RunFolderError
 from cbrcore.interfaces import TellsHandicaps
-from cbrcore.recipe import dump_recipe, load_recipe
+from cbrcore.recipe import dump_recipe, load_recipe, plain_recipe, read_recipe_text
+from cbrcore.runs.files import NO_ROOM, damaged, seal
 from cbrcore.runs.folder import (
     LOG_FILE,
+    MEMORY,
+    METRICS_FILE,
     PROGRESS_FILE,
     RECIPE_FILE,
     RESULTS_FILE,
@@ -25,15 +30,18 @@ from cbrcore.runs.folder import (
     Recorders,
     RunFolder,
     read_json,
+    run_command,
+    starts_of,
     stored_recipe,
-    versions,
 )
+from cbrcore.runs.resuming import BUDGETS, Changes, changes, digests_of, refuse_other_run, told, versions
 
 if TYPE_CHECKING:
     from cbrcore.config import Recipe
     from cbrcore.plugins import PluginReport
     from cbrcore.runs.assemble import Learning, Parts
     from cbrcore.runs.checkpoint import Progress
+    from cbrcore.runs.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
@@ -50,58 +58,116 @@ def start(recipe: Recipe, plugins: PluginReport, out: Path | None, *, overwrite:
 
 
 def resume(recipe: Recipe, plugins: PluginReport, path: Path) -> Finished:
-    """Continue the run in `path` from its latest checkpoint. The recipe may differ from the stored one in
-    `run` (a longer budget) and `recorders` only; RunFolderError names the sections that differ."""
-    stored = load_recipe(stored_recipe(path), registry=plugins.registry)
-    free = {"run", "recorders", "directory"}
-    before, now = (one.model_dump(mode="json", exclude=free) for one in (stored, recipe))
-    if changed := [key for key in now if now[key] != before.get(key)]:
-        raise RunFolderError(
-            f"{path} was started with another recipe; different: {', '.join(changed)}",
-            hint="resume with the folder's own recipe (leave RECIPE out), or start a new run",
-        )
-    return _run(recipe, plugins, RunFolder.resume(path))
+    """Continue the run in `path` from its latest checkpoint. The recipe may differ from that of the checkpoint, or
+    of the folder if there is none, as `cbrcore.runs.resuming` has it.
+
+    Raises:
+        RunFolderError: it differs elsewhere, is in use, or its files are damaged.
+    """
+    from cbrcore.runs.checkpoint import latest_checkpoint, read_state
+
+    stored_recipe(path)
+    checkpoint = latest_checkpoint(path / "checkpoints")
+    taken = read_state(checkpoint)[0].get("recipe") if checkpoint else None
+    if taken:
+        label = f"the recipe in {checkpoint}"
+        stored = read_recipe_text(json.dumps(taken), label, folder=path, registry=plugins.registry)
+    else:
+        stored = load_recipe(stored_recipe(path), registry=plugins.registry)
+    changed = changes(plain_recipe(stored), plain_recipe(recipe))
+    refuse_other_run(path, changed)
+    return _run(recipe, plugins, RunFolder.resume(path), changed)
 
 
 def evaluate(recipe: Recipe, plugins: PluginReport, path: Path, splits: Sequence[str]) -> dict[str, Any]:
-    """Measure the latest checkpoint of the run in `path` on `splits` (the recipe's, if empty); noted there too."""
-    from cbrcore.runs.checkpoint import restore_agent
+    """Measure the latest checkpoint of the run in `path` on `splits` (the recipe's, if empty); noted there too.
+
+    Raises:
+        RunFolderError: there is none, or what is noted there was measured later in the training.
+    """
+    from cbrcore.runs.checkpoint import read_state, restore_agent
 
     checkpoint = newest_checkpoint(path)
+    games = read_state(checkpoint)[1].games_played
+    noted = _noted_evaluation(path, games)
+    console.say(f"measuring {checkpoint}, after {games} game plays")
     folder = RunFolder.resume(path)
     with working(recipe, plugins, folder) as work:
+        _tell_versions(starts_of(path), _start(work, plugins))
         progress = restore_agent(checkpoint, work.parts.reasoner)[0]
-        found = evaluation(work, splits or recipe.evaluation.splits)
-        if (folder.path / RESULTS_FILE).exists():
-            found = read_json(folder.path / RESULTS_FILE)["evaluation"] | found
+        found = noted | evaluation(work, splits or recipe.evaluation.splits)
         results = _results(work, progress, found)
-        folder.write_json(RESULTS_FILE, results)
+        _write_results(folder, results)
         return results
 
 
-def _run(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Finished:
+def _noted_evaluation(path: Path, games: int) -> dict[str, Any]:
+    """What results.json holds of a checkpoint after so many game plays. RunFolderError: it is of a later one."""
+    if not (path / RESULTS_FILE).exists():
+        return {}
+    if wrong := [fault for fault in damaged(path) if fault.startswith(RESULTS_FILE)]:
+        console.say(f"warning: {path}: {wrong[0]}; it is written anew")
+        return {}
+    results = read_json(path / RESULTS_FILE)
+    later = results["training"]["episodes"]
+    if later > games:
+        raise RunFolderError(
+            f"{path / RESULTS_FILE} was measured after {later} game plays; the newest checkpoint is after {games}",
+            hint=f"play the rest again: {run_command('run --resume', path)}\n  or move {RESULTS_FILE} away",
+        )
+    return dict(results["evaluation"]) if later == games else {}
+
+
+def _run(recipe: Recipe, plugins: PluginReport, folder: RunFolder, changed: Changes | None = None) -> Finished:
+    def begin(trainer: Trainer) -> None:
+        if set(BUDGETS) & set(changed or {}) and not trainer.fits_budget:
+            done = f"{trainer.progress.games_played} game plays, {trainer.progress.env_steps} steps"
+            said = f"{folder.path} has come too far, or not by whole rounds of games, for this budget: {done}"
+            raise RunFolderError(said, hint=f"leave {' and '.join(BUDGETS)} as they were, or start a new run")
+        begin_records(work, plugins, after=trainer.progress.games_played, changed=changed)
+
     with working(recipe, plugins, folder) as work:
-        begin_records(work, plugins)
-        return carry_out(work, built_learning(recipe, plugins)), folder.path
+        learning = built_learning(recipe, plugins)
+        folder.set_aside()
+        return carry_out(work, learning, begin), folder.path
 
 
-def carry_out(work: Work, learning: Learning) -> dict[str, Any]:
-    """Train to the end of the budget, evaluate, write the records; what results.json holds."""
+def carry_out(work: Work, learning: Learning, begin: Callable[[Trainer], None] | None = None) -> dict[str, Any]:
+    """Train to the end of the budget, evaluate, write the records; what results.json holds.
+
+    Args:
+        begin: see `Trainer.train`.
+    """
     from cbrcore.runs.trainer import Trainer
 
-    folder, retriever = work.folder, work.parts.reasoner.retriever
     with contextlib.closing(Recorders(learning.recorders)) as recorders:
         trainer = Trainer(work, learning, recorders)
         try:
-            trainer.train()
-        finally:
-            folder.write_json(TIMING_FILE, _timing(trainer.progress))
-            if retriever is not None:
-                retriever.memory.save(folder.memory, weights=retriever.digest())
+            trainer.train(begin or (lambda trainer: None))
+        except BaseException:
+            with contextlib.suppress(Exception):  # what went wrong before is what is told
+                _leave_records(work, trainer.progress)
+            raise
+        _leave_records(work, trainer.progress)
         results = _results(work, trainer.progress, evaluation(work, work.recipe.evaluation.splits))
-        folder.write_json(RESULTS_FILE, results)
+        _write_results(work.folder, results)
         recorders.finish(results)
     return results
+
+
+def _leave_records(work: Work, progress: Progress) -> None:
+    """What a run leaves however it ends: the clock's part, and its cases."""
+    folder, retriever = work.folder, work.parts.reasoner.retriever
+    folder.write_json(TIMING_FILE, _timing(progress))
+    if retriever is not None:
+        with folder.replacing(folder.memory) as fresh:
+            retriever.memory.save(fresh, weights=retriever.digest())
+    seal(folder.path, TIMING_FILE, METRICS_FILE, MEMORY)
+
+
+def _write_results(folder: RunFolder, results: dict[str, Any]) -> None:
+    folder.write_json(RESULTS_FILE, results)
+    seal(folder.path, RESULTS_FILE)
 
 
 # -- work in a run's folder --------------------------------------------------------------------------------------
@@ -121,6 +187,7 @@ class Work:
 @contextlib.contextmanager
 def working(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Iterator[Work]:
     """Build everything, and close it whatever happens. An unexpected error is logged whole and named."""
+    failed = False
     try:
         with (
             console.reporter() as shown,
@@ -132,13 +199,27 @@ def working(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Iterato
             yield Work(recipe, folder, parts, told, stop)
     except CbrError as error:
         log.error("%s", error)
+        failed = isinstance(error, RunFailed)
         raise
-    except Exception as error:
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # a part's sys.exit(0) is a failure, too
         log.exception("the run failed")
-        said = f"the run failed: {type(error).__name__}: {error}"
-        raise RunFailed(said, hint=f"details: {folder.path / LOG_FILE}") from error
+        failed = True
+        raise _failure(error, folder.path) from error
     finally:
-        folder.close()
+        folder.close(failed=failed)
+
+
+def _failure(error: BaseException, folder: Path) -> RunFailed:
+    """What is said of an unexpected error."""
+    details = f"details: {folder / LOG_FILE}"
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        where = Path(error.filename or folder)
+        free = shutil.disk_usage(where.parent if where.parent.is_dir() else folder).free / 2**20
+        said = f"the run failed: {where} cannot be written: {error.strerror} ({free:.0f} MiB are free there)"
+        return RunFailed(said, hint=f"make room, then go on: {run_command('run --resume', folder)}\n  {details}")
+    return RunFailed(f"the run failed: {type(error).__name__}: {error}", hint=details)
 
 
 @contextlib.contextmanager
@@ -172,11 +253,32 @@ def built_learning(recipe: Recipe, plugins: PluginReport) -> Learning:
 # -- records -----------------------------------------------------------------------------------------------------
 
 
-def begin_records(work: Work, plugins: PluginReport) -> None:
-    """Write down the recipe and the versions."""
+def begin_records(work: Work, plugins: PluginReport, *, after: int = 0, changed: Changes | None = None) -> None:
+    """Write down the recipe, the versions, and that the run started after so many game plays with changed
+    settings; what differs from its first start is told."""
+    starts, start = starts_of(work.folder.path), _start(work, plugins)
+    _tell_versions(starts, start)
+    for line in told(changed or {}):
+        console.say(f"note: resumed with another setting: {line}")
     work.folder.write_text(RECIPE_FILE, dump_recipe(work.recipe))
+    facts = {"after": after, "changed": dict(changed or {}), **start}
+    work.folder.write_json(VERSIONS_FILE, start | {"starts": [*starts, facts]})
+    seal(work.folder.path, RECIPE_FILE, VERSIONS_FILE, without=(METRICS_FILE, TIMING_FILE, MEMORY))
+
+
+def _start(work: Work, plugins: PluginReport) -> dict[str, Any]:
+    """What makes figures, beside the recipe, at a start of a run."""
     used = {info.name: f"{info.distribution} {info.version}" for info in plugins.plugins if info.status == "ok"}
-    work.folder.write_json(VERSIONS_FILE, versions(work.parts.device, used))
+    files = [info.distribution for info in plugins.plugins if info.version.startswith("sha256:")]
+    return versions(work.parts.device, used) | {"plugin_files": digests_of(files)}
+
+
+def _tell_versions(starts: Sequence[dict[str, Any]], now: dict[str, Any]) -> None:
+    """Say what is not as it was when the run began; it may make other figures."""
+    if starts:
+        before = {name: value for name, value in starts[0].items() if name in now}
+        for line in told(changes(before, now)):
+            console.say(f"warning: not as it was when the run began, figures may differ: {line}")
 
 
 def evaluation(work: Work, splits: Sequence[str]) -> dict[str, Any]:
@@ -201,7 +303,7 @@ def _measured(work: Work, split: str, mode: str) -> dict[str, Any]:
     def after_play() -> None:
         work.reporter.advance()
         if work.stop:
-            hint = f"evaluate it with: cbr evaluate {work.folder.path}"
+            hint = f"evaluate it with: {run_command('evaluate', work.folder.path)}"
             raise Interrupted("interrupted while evaluating; the trained agent is saved", hint=hint)
 
     parts, passes, seed = work.parts, work.recipe.evaluation.passes, work.recipe.seed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -13,20 +14,34 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.errors import RunFolderError
 from cbrcore.interfaces import CaseStore
+from cbrcore.runs.files import (
+    CHECKSUMS_FILE,
+    clear_leftovers,
+    damaged,
+    seal,
+    sync,
+    write_atomically,
+    write_tensors,
+)
 from cbrcore.types import Episode
 
 log = logging.getLogger(__name__)
 
 STATE_FILE = "state.json"
 TENSORS_FILE = "tensors.safetensors"
-FORMAT = 2
+FORMAT = 3
+WITHOUT_CHECKSUMS = 2
+"""The format before; it is read still, and there is nothing to compare it with."""
 KEPT = 2
+NAME = r"\d{8}(-\d+)?"
+LAST = "last"
+"""The state after the last round of plays, as ``.last.PID.tmp``; see `Trainer`."""
 LAST_SCORES = 100
 
 
@@ -35,7 +50,8 @@ class Progress:
     """Everything a run counts, as plain data.
 
     `games_played` is the number of finished game plays ("episode" in metrics.jsonl); `recent_scores` are the final
-    scores of the last 100, `endings` says how many ended in which way.
+    scores of the last 100, `endings` says how many ended in which way. What a run starts with is never done again
+    once it is `begun`. `refreshed`: the keys of the cases are those of the parameters (`memory.refresh`).
     """
 
     games_played: int = 0
@@ -48,6 +64,9 @@ class Progress:
     endings: dict[str, int] = field(default_factory=dict)
     skipped_updates: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
+    begun: bool = False
+    metrics_sha256: str = ""
+    refreshed: bool = False
 
     def count(self, episode: Episode) -> None:
         """Take in a finished game play of the training."""
@@ -58,12 +77,17 @@ class Progress:
         self.endings[ending] = self.endings.get(ending, 0) + 1
 
 
+APART = ("begun", "metrics_sha256", "refreshed")
+"""What stands beside the older counts in the file, not among them."""
+
+
 def save_checkpoint(
     folder: Path,
     progress: Progress,
-    tensors: dict[str, Tensor],
-    streams: dict[str, Any],
+    tensors: Mapping[str, Tensor],
+    streams: Mapping[str, Any],
     memories: Mapping[str, CaseStore],
+    recipe: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write one checkpoint below `folder` and drop all but the newest ones. It is made under a temporary name and
     renamed when complete, so a kill leaves the older one.
@@ -71,43 +95,113 @@ def save_checkpoint(
     Raises:
         RunFolderError: a tensor is not finite; the last good checkpoint is kept.
     """
+    temporary = folder / f".{progress.games_played:08d}.{os.getpid()}.tmp"
+    write_checkpoint(temporary, progress, tensors, streams, memories, recipe)
+    return keep_checkpoint(temporary, progress.games_played)
+
+
+def write_checkpoint(
+    folder: Path,
+    progress: Progress,
+    tensors: Mapping[str, Tensor],
+    streams: Mapping[str, Any],
+    memories: Mapping[str, CaseStore],
+    recipe: Mapping[str, Any] | None = None,
+) -> None:
+    """Write one checkpoint into `folder`; if that fails, the folder is not there. See `save_checkpoint`."""
     for name, value in tensors.items():
         if value.is_floating_point() and not torch.isfinite(value).all():
             raise RunFolderError(f"not saved: {name} holds values that are not finite")
-    final = folder / f"{progress.games_played:08d}"
-    temporary = folder / f".{final.name}.{os.getpid()}.tmp"
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    save_file(plain, temporary / TENSORS_FILE)
-    for name, memory in memories.items():
-        memory.save(temporary / name)
-    state = {"format": FORMAT, "torch": torch.__version__, "progress": asdict(progress), "streams": streams}
-    (temporary / STATE_FILE).write_text(json.dumps(state), encoding="utf-8")
-    shutil.rmtree(final, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        write_tensors(folder / TENSORS_FILE, plain)
+        for name, memory in memories.items():
+            memory.save(folder / name)
+        counts = asdict(progress)
+        apart = {name: counts.pop(name) for name in APART} | {"recipe": recipe or {}}
+        state = {"format": FORMAT, "torch": torch.__version__, "progress": counts, "streams": streams}
+        write_atomically(folder / STATE_FILE, json.dumps(state | apart))
+        seal(folder, TENSORS_FILE, STATE_FILE, *memories)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def keep_checkpoint(temporary: Path, games: int) -> Path:
+    """Give a complete checkpoint its name, a free one: a single rename makes it the newest. Then those go that are
+    outdated, or of a future that was not reached again, and what killed processes left."""
+    folder, names = temporary.parent, [f"{games:08d}", *(f"{games:08d}-{number}" for number in range(2, 100))]
+    final = next(folder / name for name in names if not (folder / name).exists())
     temporary.rename(final)
-    outdated = [path for _, path in _complete(folder)[:-KEPT]]
-    for leftover in (*folder.glob(".*.tmp"), *outdated):
-        shutil.rmtree(leftover, ignore_errors=True)
+    sync(folder)
+    others = [(at, path) for at, path in _found(folder) if re.fullmatch(NAME, path.name) and path != final]
+    before = [path for at, path in others if at < games]
+    for path in (*before[: len(before) - KEPT + 1], *(path for at, path in others if at >= games)):
+        shutil.rmtree(path, ignore_errors=True)
+    clear_leftovers(folder, f"{NAME}|{LAST}")
     return final
 
 
 def latest_checkpoint(folder: Path) -> Path | None:
-    """The checkpoint with the most finished games, by what it says of itself, not by its name."""
-    found = _complete(folder)
-    return found[-1][1] if found else None
+    """The checkpoint with the most finished games, by what it says of itself, not by its name. If it is damaged,
+    the one before, with a warning; None if there are none at all.
+
+    Raises:
+        RunFolderError: there are some, and none can be used.
+    """
+    faults: list[str] = []
+    for _, path in reversed(_found(folder)):
+        if not (wrong := faults_of(path)):
+            for fault in faults:
+                log.warning("%s; the checkpoint before it is used: %s", fault, path)
+            return path
+        faults.append(f"damaged checkpoint {path}: {'; '.join(wrong)}")
+    if faults:
+        hint = f"put a copy of it back, or train anew: cbr run RECIPE --out {folder.parent} --overwrite"
+        raise RunFolderError("\n".join(faults), hint=hint)
+    return None
 
 
-def _complete(folder: Path) -> list[tuple[int, Path]]:
-    """(finished games, path) of each checkpoint that is whole, the oldest first."""
+def faults_of(path: Path) -> list[str]:
+    """What is wrong with a checkpoint; nothing if it can be used."""
+    if found := damaged(path):
+        return found
+    try:
+        state, _ = read_state(path)
+    except RunFolderError as error:
+        return [error.message]
+    if state.get("format") == FORMAT and not (path / CHECKSUMS_FILE).exists():
+        return [f"{CHECKSUMS_FILE} is missing"]
+    return []
+
+
+def _found(folder: Path) -> list[tuple[int, Path]]:
+    """(finished games, path) of each checkpoint, the oldest first; damaged ones are there, too."""
     found = []
-    for path in sorted(folder.glob(f"[!.]*/{STATE_FILE}")):
+    for path in folder.glob("[!.]*/"):
         try:
-            state = json.loads(path.read_text(encoding="utf-8"))
-            found.append((state["progress"]["games_played"] + 0, path.parent))
-        except (OSError, ValueError, KeyError, TypeError):
-            log.warning("%s is damaged and not used", path)
+            found.append((read_state(path)[1].games_played, path))
+        except RunFolderError:
+            if re.fullmatch(NAME, path.name):
+                found.append((int(path.name[:8]), path))
     return sorted(found)
+
+
+def read_state(path: Path) -> tuple[dict[str, Any], Progress]:
+    """(what `STATE_FILE` of a checkpoint holds, and the counts in it); RunFolderError if it cannot be read."""
+    try:
+        state = json.loads((path / STATE_FILE).read_text(encoding="utf-8"))
+        if state["format"] not in (FORMAT, WITHOUT_CHECKSUMS):
+            raise RunFolderError(f"its format is {state['format']}, and this version reads {FORMAT}")
+        apart = {"begun": state["progress"]["games_played"] > 0}
+        apart |= {name: state[name] for name in APART if name in state}
+        return state, Progress(**state["progress"], **apart)
+    except FileNotFoundError:
+        raise RunFolderError(f"{STATE_FILE} is missing") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunFolderError(f"{STATE_FILE} cannot be read ({error})") from error
 
 
 def load_checkpoint(
@@ -118,18 +212,17 @@ def load_checkpoint(
     Raises:
         RunFolderError: a file is missing or damaged, or of an unknown format.
     """
+    if found := faults_of(path):
+        raise RunFolderError(f"damaged checkpoint {path}: {'; '.join(found)}")
+    state, progress = read_state(path)
     try:
-        state = json.loads((path / STATE_FILE).read_text(encoding="utf-8"))
-        if state["format"] != FORMAT:
-            raise RunFolderError(f"{path}: checkpoint format {state['format']}; this version reads {FORMAT}")
-        tensors = load_file(path / TENSORS_FILE)
-        progress = Progress(**state["progress"])
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        told = f"{path}: damaged checkpoint: {error}"
+        tensors, streams = load_file(path / TENSORS_FILE), state["streams"]
+    except (OSError, KeyError, SafetensorError) as error:
+        told = f"damaged checkpoint {path}: {TENSORS_FILE}: {error}"
         raise RunFolderError(told, hint="remove it to use the one before") from error
     for name, memory in memories.items():
         memory.load(path / name)
-    return progress, tensors, state["streams"]
+    return progress, tensors, streams
 
 
 def restore_agent(path: Path, reasoner: CaseBasedReasoner) -> tuple[Progress, dict[str, Tensor], dict[str, Any]]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import datetime
 import fcntl
+import hashlib
 import json
 import logging
 import os
-import platform
+import re
 import secrets
+import shlex
 import shutil
 import socket
-import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from importlib import metadata
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,9 @@ from filelock import FileLock, Timeout
 
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.interfaces import Recorder
+from cbrcore.runs.files import CHECKSUMS_FILE, clear_leftovers, damaged, is_leftover, write_atomically, writing
+
+__all__ = ["damaged", "write_atomically"]  # also asked for here
 
 log = logging.getLogger(__name__)
 
@@ -30,24 +33,34 @@ VERSIONS_FILE = "versions.json"
 METRICS_FILE = "metrics.jsonl"
 RESULTS_FILE = "results.json"
 TIMING_FILE = "timing.json"
+MEMORY = "memory"
 LOG_FILE = "run.log"
 PROGRESS_FILE = "progress.json"
 """How far the run is; there as long as a process works on it (`cbrcore.console.RecordedProgress`)."""
 LOCK_FILE = ".lock"
 USER_FILE = ".lock.user"
 """Who holds the lock, for people. Whether somebody does, the lock alone knows."""
+SET_ASIDE, GONE = "replaced", "gone"
+"""What was in the folder before, as ``.replaced.PID.tmp``, until the run that replaces it stands."""
+WRITTEN_WHOLE = (RECIPE_FILE, VERSIONS_FILE, RESULTS_FILE, TIMING_FILE, CHECKSUMS_FILE, PROGRESS_FILE, MEMORY)
+OURS = "|".join(map(re.escape, (*WRITTEN_WHOLE, GONE)))
+"""What is written under a temporary name first."""
+TRACES = (LOG_FILE, PROGRESS_FILE, LOCK_FILE, USER_FILE)
+"""Of a process at work, or of one that died early."""
 SECONDS_TO_LOCK = 0.5
 """A look at the lock (`user_of`) is over long before that; a run holds it longer."""
-PACKAGES = ("torch", "torch-geometric", "transformers", "numpy", "textworld", "jericho", "pluggy", "pydantic")
 
 
 class RunFolder:
     """One run's folder, locked by this process until `close`. Make one with `create` or `resume`."""
 
-    def __init__(self, path: Path, lock: FileLock) -> None:
-        self.path, self.checkpoints, self.memory = path, path / "checkpoints", path / "memory"
-        self._lock = lock
-        self._log_handler = logging.FileHandler(path / LOG_FILE, encoding="utf-8")
+    def __init__(self, path: Path, lock: FileLock, *, replaces: bool = False) -> None:
+        self.path, self.checkpoints, self.memory = path, path / "checkpoints", path / MEMORY
+        self._lock, self._replaces = lock, replaces
+        _put_back(path)  # a process was killed before its run stood
+        clear_leftovers(path, OURS)
+        self._log_start = (path / LOG_FILE).stat().st_size if (path / LOG_FILE).exists() else 0
+        self._log_handler = _LogFile(path / LOG_FILE, encoding="utf-8")
         self._log_handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         logging.getLogger().addHandler(self._log_handler)
 
@@ -66,13 +79,12 @@ class RunFolder:
         _refuse_other_things(path)
         path.mkdir(parents=True, exist_ok=True)
         lock = _locked(path)
-        if (path / RECIPE_FILE).exists():
-            if not overwrite:
-                _release(lock, path)
-                hint = f"continue it with --resume {path}, or replace it with --overwrite"
-                raise RunFolderError(f"{path} already holds a run", hint=hint)
-            _clear(path)
-        return cls(path, lock)
+        replaces = (path / RECIPE_FILE).exists() or bool(_set_aside_in(path))
+        if replaces and not overwrite:
+            _release(lock, path)
+            hint = f"continue it with {run_command('run --resume', path)}, or replace it with --overwrite"
+            raise RunFolderError(f"{path} already holds a run", hint=hint)
+        return cls(path, lock, replaces=replaces)
 
     @classmethod
     def resume(cls, path: Path) -> RunFolder:
@@ -85,13 +97,44 @@ class RunFolder:
         path = path.resolve()
         return cls(path, _locked(path))
 
-    def close(self) -> None:
-        """Release the lock and the log file; safe to call twice. A run that never began leaves no folder."""
+    def set_aside(self) -> None:
+        """Make room for a run that replaces the one that is here; see `stands`."""
+        if self._replaces:
+            _move_all(self.path, self.path / f".{SET_ASIDE}.{os.getpid()}.tmp")
+
+    def stands(self) -> None:
+        """The run has begun: the one that it replaces goes. One that never stood leaves the old one as it was."""
+        if self._replaces:
+            self._replaces = False
+            aside = self.path / f".{SET_ASIDE}.{os.getpid()}.tmp"
+            aside.rename(self.path / f".{GONE}.{os.getpid()}.tmp")
+            clear_leftovers(self.path, GONE)
+            own = (self.path / LOG_FILE).read_bytes()[self._log_start :]
+            (self.path / LOG_FILE).write_bytes(own)  # the handler appends
+
+    def close(self, *, failed: bool = False) -> None:
+        """Release the lock and the log file; safe to call twice. A run that never began leaves no folder, or if it
+        `failed` the log alone."""
         logging.getLogger().removeHandler(self._log_handler)
         self._log_handler.close()
-        if self._lock.is_locked and not (self.path / RECIPE_FILE).exists():
-            shutil.rmtree(self.path, ignore_errors=True)
+        if self._lock.is_locked:
+            _put_back(self.path)
+            if not (self.path / RECIPE_FILE).exists() and not failed:
+                shutil.rmtree(self.path, ignore_errors=True)
         _release(self._lock, self.path)
+
+    @contextlib.contextmanager
+    def replacing(self, path: Path) -> Iterator[Path]:
+        """A new folder to write into; when that is done, it takes the place of `path`."""
+        fresh, gone = (path.with_name(f".{name}.{os.getpid()}.tmp") for name in (path.name, GONE))
+        fresh.mkdir()
+        try:
+            yield fresh
+            if path.exists():
+                path.rename(gone)
+            fresh.rename(path)
+        finally:
+            clear_leftovers(self.path, f"{path.name}|{GONE}")
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file atomically: it is whole or it is the old one."""
@@ -104,6 +147,8 @@ class RunFolder:
 def stored_recipe(folder: Path) -> Path:
     """The resolved recipe of a run; RunFolderError if the folder holds none."""
     path = folder / RECIPE_FILE
+    if not path.is_file() and _set_aside_in(folder):
+        RunFolder(folder.resolve(), _locked(folder)).close()  # puts it back
     if not path.is_file():
         raise RunFolderError(f"{folder} holds no run (no {RECIPE_FILE})", hint="give the folder of a run")
     return path
@@ -111,29 +156,72 @@ def stored_recipe(folder: Path) -> Path:
 
 def holds_nothing(folder: Path) -> bool:
     """Whether a run may begin in `folder`: it is empty, or a run died there before it wrote down its recipe."""
-    traces = (LOG_FILE, PROGRESS_FILE, LOCK_FILE, USER_FILE)
-    return all(path.name in traces or path.name.startswith(f"{LOCK_FILE}.") for path in folder.iterdir())
+    return all(_is_trace(path) for path in folder.iterdir())
+
+
+def _is_trace(path: Path) -> bool:
+    return path.name in TRACES or path.name.startswith(f"{LOCK_FILE}.") or is_leftover(path, OURS)
 
 
 def _refuse_other_things(path: Path) -> None:
     """RunFolderError if something lies at `path` that is neither a run nor free; nothing is written there."""
     if path.exists() and not path.is_dir():
         raise RunFolderError(f"{path} is a file, not a folder", hint="choose another --out")
-    if path.is_dir() and not holds_nothing(path) and not (path / RECIPE_FILE).exists():
+    if path.is_dir() and not holds_nothing(path) and not (path / RECIPE_FILE).exists() and not _set_aside_in(path):
         if user := user_of(path):  # it has just begun
             raise _in_use(path, user)
         raise RunFolderError(f"{path} is not empty and holds no run", hint="choose another --out")
 
 
-def _clear(folder: Path) -> None:
-    """Remove all that is in a locked folder but the lock; what says that it is a run goes last."""
-    for path in sorted(folder.iterdir(), key=lambda path: path.name == RECIPE_FILE):
-        if path.name in (LOCK_FILE, USER_FILE):
-            continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+def _move_all(source: Path, to: Path) -> None:
+    """Move all that is a run's from one folder into another; what says that it is a run goes last."""
+    to.mkdir(exist_ok=True)
+    for path in sorted(source.iterdir(), key=lambda path: path.name == RECIPE_FILE):
+        if not _is_trace(path) and path != to:
+            path.rename(to / path.name)
+
+
+def _set_aside_in(folder: Path) -> list[Path]:
+    return list(folder.glob(f".{SET_ASIDE}.*.tmp"))
+
+
+def _put_back(folder: Path) -> None:
+    """What was set aside for a run that never stood comes back; of that run nothing but the log stays."""
+    for aside in _set_aside_in(folder):
+        if (aside / RECIPE_FILE).exists():  # else it was not yet set aside as a whole
+            _move_all(folder, folder / f".{GONE}.{os.getpid()}.tmp")
+            clear_leftovers(folder, GONE)
+        _move_all(aside, folder)
+        aside.rmdir()
+
+
+def run_command(words: str, folder: Path) -> str:
+    """What to type about the run in `folder`: ``cbr run --resume DIR``, with its loose plugin files."""
+    files = [word for file in plugin_files(folder) for word in ("--plugin", file)]
+    return f"cbr {words} {shlex.join([str(folder), *files])}"
+
+
+def plugin_files(folder: Path) -> dict[str, str]:
+    """The loose plugin files that the run was last started with: path -> sha256."""
+    with contextlib.suppress(CbrError, KeyError, IndexError, TypeError, AttributeError):
+        return {str(path): str(digest) for path, digest in starts_of(folder)[-1]["plugin_files"].items()}
+    return {}
+
+
+def starts_of(folder: Path) -> list[dict[str, Any]]:
+    """Every start of the run, as versions.json has them; older versions wrote down the last one alone."""
+    if not (folder / VERSIONS_FILE).exists():
+        return []
+    facts = read_json(folder / VERSIONS_FILE)
+    if not isinstance(facts, dict):
+        raise RunFolderError(f"{folder / VERSIONS_FILE}: holds no object")
+    return list(facts.get("starts") or [facts])
+
+
+class _LogFile(logging.FileHandler):
+    """A full disk does not stop a run from being logged elsewhere, nor show a traceback."""
+
+    def handleError(self, record: logging.LogRecord) -> None: ...  # noqa: N802 (the name is logging's)
 
 
 # -- the lock ----------------------------------------------------------------------------------------------------
@@ -194,13 +282,6 @@ def user_of(folder: Path) -> str | None:
 # -- files -------------------------------------------------------------------------------------------------------
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write to a temporary name in the same folder, then rename."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
-
-
 def read_json(path: Path) -> Any:
     """A JSON file of a run folder; RunFolderError if it is missing or damaged."""
     try:
@@ -214,23 +295,56 @@ class MetricsLog:
 
     Args:
         keep_bytes: on a resume, the length at the checkpoint; what a dead run wrote later is dropped.
+        sha256: of these bytes; empty if an older version took the checkpoint.
+
+    Raises:
+        RunFolderError: these bytes are not there any more. A run without the rows of its past would be another.
     """
 
-    def __init__(self, path: Path, *, keep_bytes: int = 0) -> None:
+    def __init__(self, path: Path, *, keep_bytes: int = 0, sha256: str = "") -> None:
+        kept = b""
+        if keep_bytes:
+            with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+                kept = file.read(keep_bytes)
+        self._path, self._digest = path, hashlib.sha256(kept)
+        if fault := _fault_of_rows(kept, keep_bytes, sha256, self.sha256):
+            raise RunFolderError(
+                f"{path}: {fault}",
+                hint=f"put a copy of it back, or train anew (--overwrite). The agent is whole: "
+                f"{run_command('evaluate', path.parent)}",
+            )
         self._file = path.open("ab")
         self._file.truncate(keep_bytes)
 
+    @property
+    def sha256(self) -> str:
+        """Of everything written so far."""
+        return self._digest.hexdigest()
+
     def write(self, row: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+        line = json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        with writing(self._path):
+            self._file.write(line)
+        self._digest.update(line)
 
     def position(self) -> int:
         """Bytes on disk after everything written so far."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with writing(self._path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
         return os.fstat(self._file.fileno()).st_size
 
     def close(self) -> None:
-        self._file.close()
+        with writing(self._path):
+            self._file.close()
+
+
+def _fault_of_rows(kept: bytes, keep_bytes: int, sha256: str, found: str) -> str:
+    if len(kept) < keep_bytes:
+        return f"the checkpoint was taken after {keep_bytes} bytes of it, and there are {len(kept)}"
+    if (sha256 and sha256 != found) or b"\0" in kept or not kept.endswith(b"\n" * bool(kept)):
+        return f"its first {keep_bytes} bytes are not those that were there when the checkpoint was taken"
+    return ""
 
 
 class Recorders:
@@ -279,38 +393,3 @@ class Recorders:
                 log.warning("%s failed and records no more: %s: %s", name, type(error).__name__, error)
                 with contextlib.suppress(Exception):
                     recorder.close()
-
-
-# -- versions ----------------------------------------------------------------------------------------------------
-
-
-def versions(device: str, plugins: dict[str, str]) -> dict[str, Any]:
-    """What versions.json holds: enough to tell why two runs differ."""
-    import torch
-
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "packages": {name: _version(name) for name in PACKAGES},
-        "plugins": plugins,
-        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
-        "torch_threads": torch.get_num_threads(),
-        "git_commit": _git_commit(),
-    }
-
-
-def _version(package: str) -> str | None:
-    with contextlib.suppress(metadata.PackageNotFoundError):
-        return metadata.version(package)
-    return None
-
-
-def _git_commit() -> str | None:
-    """The commit of this source tree, if it is one."""
-    here = Path(__file__).parents[1]
-    env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(here.parents[1])}
-    words = ["git", "rev-parse", "HEAD"]
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        done = subprocess.run(words, cwd=here, env=env, capture_output=True, text=True, timeout=5, check=False)
-        return done.stdout.strip() or None
-    return None

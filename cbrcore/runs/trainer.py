@@ -6,9 +6,13 @@ next play and ends with the same bytes as one that was never stopped.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cbrcore.config import expand_path
@@ -16,13 +20,21 @@ from cbrcore.cycle.evaluation import ReuseCounts, game_seed
 from cbrcore.cycle.reasoner import CaseBasedReasoner, Trace, decide_together
 from cbrcore.cycle.retriever import module_tensors
 from cbrcore.cycle.runner import Seat, play_together
-from cbrcore.errors import Interrupted, RunFailed
+from cbrcore.errors import CbrError, Interrupted, RunFailed
 from cbrcore.interfaces import ReportsMetrics, Scene, StoredCases
 from cbrcore.recipe import plain_recipe
 from cbrcore.rng import Streams, derive_seed, generator
 from cbrcore.runs.assemble import Learning
-from cbrcore.runs.checkpoint import Progress, latest_checkpoint, restore_agent, save_checkpoint
-from cbrcore.runs.folder import METRICS_FILE, MetricsLog, Recorders
+from cbrcore.runs.checkpoint import (
+    LAST,
+    Progress,
+    keep_checkpoint,
+    latest_checkpoint,
+    restore_agent,
+    save_checkpoint,
+    write_checkpoint,
+)
+from cbrcore.runs.folder import METRICS_FILE, MetricsLog, Recorders, run_command
 from cbrcore.types import Decision, Episode, Observation, Provenance, StepResult
 
 if TYPE_CHECKING:
@@ -32,6 +44,9 @@ log = logging.getLogger(__name__)
 
 LOSSES = ("loss_policy", "loss_value", "loss_entropy", "loss_retriever")
 """Columns of every metrics row; None where a learner has no such loss."""
+FREE_SECONDS, SHARE, SECONDS_BETWEEN = 1.0, 0.02, 30.0
+"""The state after each round of plays is kept, for the case that a part fails, as long as this took so many
+seconds in all; then as often as it takes this share of the time, and at most once in so many seconds."""
 
 
 class LearningActor:
@@ -77,6 +92,8 @@ class Trainer:
         self.reasoner, self.streams = self.parts.reasoner, self.parts.streams
         self.learner, self.pretraining = learning.learner, learning.pretraining
         self.recorders, self.progress = recorders, Progress()
+        self._kept: tuple[Path, int] | None = None
+        self._kept_games, self._keep_seconds, self._keep_next, self._skipped_before = -1, 0.0, 0.0, 0
         players = [self.reasoner, *(self.reasoner.companion() for _ in self.parts.environments[1:])]
         self.learner.begin(players, self.recipe.training, self.streams, self.parts.clock)
         actors = [LearningActor(player, self.streams, self.progress, seat) for seat, player in enumerate(players)]
@@ -89,27 +106,48 @@ class Trainer:
     def __repr__(self) -> str:
         return f"Trainer({self.recipe.name!r}, {self.progress.games_played} games played)"
 
-    def train(self) -> Progress:
-        """Continue from the latest checkpoint, if there is one, to the end of the budget.
+    def train(self, begin: Callable[[Trainer], None] = lambda trainer: None) -> Progress:
+        """Continue from the latest checkpoint, if there is one, to the end of the budget. If a part fails, the
+        last state between two rounds of plays that was kept becomes a checkpoint.
+
+        Args:
+            begin: called when it is clear where the run goes on.
 
         Raises:
             Interrupted: the user stopped the run; a checkpoint is written.
             RunFailed: the learner gave up, or a game offers nothing to do.
         """
         self._restore()
-        metrics = MetricsLog(self.folder.path / METRICS_FILE, keep_bytes=self.progress.metrics_bytes)
+        keep, digest = self.progress.metrics_bytes, self.progress.metrics_sha256
+        metrics = MetricsLog(self.folder.path / METRICS_FILE, keep_bytes=keep, sha256=digest)
         started, before = time.perf_counter(), self.progress.seconds.get("total", 0.0)
         try:
+            begin(self)
             self.recorders.begin(self.folder.path, plain_recipe(self.recipe), after=self.progress.games_played)
-            given = self._given_cases()
-            self._pretrain(metrics)
-            if given is not None and self.reasoner.retriever is not None and not self.progress.games_played:
-                self.reasoner.retriever.adopt(given)
+            self._begin(metrics)
             self._play(metrics)
+        except BaseException:
+            self._save_kept()
+            raise
         finally:
             self.progress.seconds["total"] = before + time.perf_counter() - started
             metrics.close()
         return self.progress
+
+    def _begin(self, metrics: MetricsLog) -> None:
+        """What starts a run, once: a resumed run needs nothing of it again, and it may be gone by then."""
+        if self.progress.begun:
+            return
+        given = self._given_cases()
+        self._pretrain()
+        if given is not None and self.reasoner.retriever is not None:
+            if self.progress.pretrained:
+                self.save(metrics)  # whatever is wrong with the cases
+            self.reasoner.retriever.adopt(given)
+        self.progress.begun = True
+        if given is not None or self.progress.pretrained:
+            self.save(metrics)
+            self._leave_if_asked()
 
     def _given_cases(self) -> StoredCases | None:
         """The cases that the recipe says to start with; read first, so that a wrong path is found out at once."""
@@ -118,19 +156,22 @@ class Trainer:
             return None
         return retriever.memory.read(expand_path(memory.settings.cases, self.recipe.directory))
 
-    def _pretrain(self, metrics: MetricsLog) -> None:
+    def _pretrain(self) -> None:
         """What the retriever learns before the first play, once [P §5]."""
         if self.pretraining is None or self.progress.pretrained:
             return
-        parts, recipe, told = self.parts, self.recipe, (self.reporter.phase, self._advance)
+        parts, recipe, told = self.parts, self.recipe, (self._phase, self._advance)
         scene = Scene(
             parts.environments, self.reasoner, recipe.training, self.streams, parts.clock, recipe.directory, *told
         )
         facts = self.pretraining.run(scene)
         if facts is not None:
             self.progress.pretraining, self.progress.pretrained = dict(facts), True
-            self.save(metrics)
-            self._leave_if_asked()
+
+    def _phase(self, title: str, total: int, done: int = 0) -> None:
+        """Work begins: whatever could be wrong with the recipe would have been found by now."""
+        self.folder.stands()
+        self.reporter.phase(title, total, done)
 
     def _advance(self) -> None:
         self.reporter.advance()
@@ -138,14 +179,16 @@ class Trainer:
 
     def _leave_if_asked(self) -> None:
         if self.stop:
-            raise Interrupted("interrupted", hint=f"continue with: cbr run --resume {self.folder.path}")
+            hint = f"continue with: {run_command('run --resume', self.folder.path)}"
+            raise Interrupted("interrupted", hint=hint)
 
     # -- the loop ------------------------------------------------------------------------------------------
 
     def _play(self, metrics: MetricsLog) -> None:
         unit = "game plays" if self._by_plays else "env steps"
-        self.reporter.phase(f"training ({unit})", self._budget, self._done)
+        self._phase(f"training ({unit})", self._budget, self._done)
         while plays := self._next_plays():
+            self._keep(metrics)
             episodes = play_together(
                 self._seats, plays, decide=self._decide, observer=self.learner, clock=self.parts.clock
             )
@@ -166,6 +209,13 @@ class Trainer:
         self, actors: Sequence[LearningActor], observations: Sequence[Observation]
     ) -> list[tuple[Decision, Trace]]:
         return decide_together([actor.reasoner for actor in actors], observations, self.streams.numpy("agent"))
+
+    @property
+    def fits_budget(self) -> bool:
+        """Whether a run with this budget from the start would have come by here: it is not less than what is done,
+        and the budget before has cut no round of plays short."""
+        cut = self.progress.games_played % len(self._seats)
+        return self._done <= self._budget and (not cut or (self._by_plays and self._done == self._budget))
 
     @property
     def _done(self) -> int:
@@ -230,12 +280,42 @@ class Trainer:
 
     def save(self, metrics: MetricsLog) -> None:
         """Write a checkpoint; all that is needed to go on from here."""
-        self.progress.metrics_bytes = metrics.position()
-        self.progress.skipped_updates = self.learner.skipped
-        self.progress.seconds.update(self.parts.clock.seconds)
+        save_checkpoint(self.folder.checkpoints, *self._state(metrics))
+        self._kept, self._kept_games = None, self.progress.games_played  # an older state, and by now removed
+
+    def _state(self, metrics: MetricsLog) -> tuple[Any, ...]:
+        """What a checkpoint holds, as `save_checkpoint` takes it."""
+        progress, retriever = self.progress, self.reasoner.retriever
+        progress.metrics_bytes, progress.metrics_sha256 = metrics.position(), metrics.sha256
+        progress.skipped_updates = self._skipped_before + self.learner.skipped
+        progress.seconds.update(self.parts.clock.seconds)
+        progress.refreshed = retriever is not None and retriever.refreshed
         tensors = module_tensors(self.reasoner.modules()) | dict(self.learner.tensors())
-        memories = self.reasoner.retriever.memory.stores() if self.reasoner.retriever else {}
-        save_checkpoint(self.folder.checkpoints, self.progress, tensors, self.streams.state(), memories)
+        memories = retriever.memory.stores() if retriever else {}
+        return progress, tensors, self.streams.state(), memories, plain_recipe(self.recipe)
+
+    def _keep(self, metrics: MetricsLog) -> None:
+        """Keep the state between two rounds of plays, if that is not too often."""
+        now = time.monotonic()
+        due = self._keep_seconds < FREE_SECONDS or now >= self._keep_next
+        if not due or self._kept_games == self.progress.games_played:
+            return
+        folder = self.folder.checkpoints / f".{LAST}.{os.getpid()}.tmp"
+        spare = folder.with_name(f".{LAST}.tmp")
+        self._kept_games = self.progress.games_played
+        with contextlib.suppress(OSError, CbrError):  # what cannot be kept is not: the checkpoints are elsewhere
+            write_checkpoint(spare, *self._state(metrics))
+            shutil.rmtree(folder, ignore_errors=True)
+            self._kept = spare.rename(folder), self._kept_games
+        took = time.monotonic() - now
+        self._keep_seconds += took
+        self._keep_next = now + took + max(took / SHARE, SECONDS_BETWEEN)
+
+    def _save_kept(self) -> None:
+        """Make the state that was kept the newest checkpoint."""
+        if self._kept is not None:
+            with contextlib.suppress(OSError):
+                log.info("saved as it was before the failure: %s", keep_checkpoint(*self._kept))
 
     def _restore(self) -> None:
         path = latest_checkpoint(self.folder.checkpoints)
@@ -243,6 +323,9 @@ class Trainer:
             return
         progress, tensors, streams = restore_agent(path, self.reasoner)
         vars(self.progress).update(vars(progress))
+        self._skipped_before, self._kept_games = progress.skipped_updates, progress.games_played
+        if self.reasoner.retriever is not None:
+            self.reasoner.retriever.refreshed = progress.refreshed
         self.streams.restore(streams)
         self.parts.clock.seconds.update(progress.seconds)
         self.learner.load_tensors(tensors)

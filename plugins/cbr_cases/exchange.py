@@ -15,6 +15,7 @@ from cbrcore.errors import RunFolderError
 from cbrcore.interfaces import CaseStore
 from cbrcore.runs import newest_checkpoint
 from cbrcore.runs.checkpoint import load_checkpoint
+from cbrcore.runs.files import seal
 from cbrcore.runs.folder import RunFolder
 
 MEMORY = "memory"
@@ -61,6 +62,7 @@ def import_cases(run: Run, source: Path) -> tuple[int, int]:
         new = retriever.adopt(stored)
         rewrite_memories(checkpoint, retriever.memory.stores())
         retriever.memory.save(folder.memory, weights=retriever.digest())
+        seal(folder.path, MEMORY)
         return new, len(retriever.memory)
 
 
@@ -72,6 +74,7 @@ def rewrite_memories(checkpoint: Path, memories: Mapping[str, CaseStore]) -> Non
         (checkpoint / name).rename(old)
         fresh.rename(checkpoint / name)
         shutil.rmtree(old)
+    seal(checkpoint, *memories)
 
 
 def checkpoint_with_cases(run: Path, memory: str = MEMORY) -> Path:

@@ -14,6 +14,7 @@ from typing import Any
 
 from cbrcore.errors import RunFolderError
 from cbrcore.interfaces import Situation, StoredCases
+from cbrcore.runs.files import write_tensors, writing
 from cbrcore.types import Case, Provenance, StateGraph
 
 CASES_FILE = "cases.jsonl"
@@ -24,8 +25,6 @@ FACTS = "case_memory"
 
 def write_cases(folder: Path, stored: StoredCases) -> None:
     """Write the files into `folder`."""
-    from safetensors.torch import save_file
-
     folder.mkdir(parents=True, exist_ok=True)
     numbers: dict[str, int] = {}
     lines = []
@@ -38,7 +37,7 @@ def write_cases(folder: Path, stored: StoredCases) -> None:
     facts = {"identity": stored.identity, "weights": stored.weights, "next_id": stored.next_id}
     tensors = {} if stored.keys is None else {"keys": stored.keys.cpu().contiguous()}
     # one entry of metadata: the order of several is not fixed
-    save_file(tensors, folder / KEYS_FILE, metadata={FACTS: json.dumps(facts)})
+    write_tensors(folder / KEYS_FILE, tensors, {FACTS: json.dumps(facts)})
 
 
 def read_cases(folder: Path) -> StoredCases:
@@ -76,7 +75,8 @@ def _lines(path: Path) -> list[str]:
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> None:
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    with writing(path):
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 # -- situations ------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ Looking changes nothing in a run's folder, and the run may go on meanwhile. torc
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +27,9 @@ from cbrcore.recipe import load_recipe
 from cbrcore.recipe.text import parse
 from cbrcore.rng import generator
 from cbrcore.runs import built, newest_checkpoint, start
-from cbrcore.runs.folder import METRICS_FILE, RESULTS_FILE, read_json, stored_recipe
+from cbrcore.runs.files import damaged
+from cbrcore.runs.folder import METRICS_FILE, RESULTS_FILE, read_json, run_command, stored_recipe
+from cbrcore.runs.resuming import naming_plugin_files
 from cbrcore.types import Match
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
     from cbrcore.runs.assemble import Parts
     from cbrcore.runs.checkpoint import Progress
     from cbrcore.types import Action, Case, Observation
+
+log = logging.getLogger(__name__)
 
 
 def run(
@@ -89,6 +94,8 @@ class Run:
         self._open: tuple[Parts, Progress] | None = None
         self._playing: Play | None = None
         stored_recipe(self.path)
+        for fault in damaged(self.path):
+            log.warning("%s: %s", self.path, fault)
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -119,7 +126,9 @@ class Run:
     def results(self) -> dict[str, Any]:
         """What results.json holds. RunFolderError: the run is not finished."""
         if not (self.path / RESULTS_FILE).is_file():
-            raise RunFolderError(f"{self.path} is not finished", hint=f"go on: cbr run --resume {self.path}")
+            raise RunFolderError(
+                f"{self.path} is not finished", hint=f"go on: {run_command('run --resume', self.path)}"
+            )
         found: dict[str, Any] = read_json(self.path / RESULTS_FILE)
         return found
 
@@ -129,14 +138,19 @@ class Run:
         path = self.path / METRICS_FILE
         written = path.read_bytes() if path.is_file() else b""
         *lines, _ = written.split(b"\n")  # the last one is empty, or not written to its end yet
-        return [json.loads(line) for line in lines]
+        try:
+            return [json.loads(line) for line in lines]
+        except ValueError as error:
+            raise RunFolderError(f"{path} is damaged: {error}", hint="put a copy of it back") from error
 
     # -- its parts ---------------------------------------------------------------------------------------------
 
     @cached_property
     def checked(self) -> Recipe:
         """Its recipe, to be looked at: one game at a time, and without a GPU where there is none."""
-        recipe = load_recipe(stored_recipe(self.path), registry=self.plugins.registry)
+        given = [Path(info.distribution) for info in self.plugins.plugins if info.version.startswith("sha256:")]
+        with naming_plugin_files(self.path, given):
+            recipe = load_recipe(stored_recipe(self.path), registry=self.plugins.registry)
         device = "auto" if recipe.run.device == "cuda" else recipe.run.device
         return recipe.model_copy(update={"run": recipe.run.model_copy(update={"num_envs": 1, "device": device})})
 

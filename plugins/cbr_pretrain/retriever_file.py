@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import RunFolderError
+from cbrcore.runs.files import write_tensors
 
 FILE = "retriever.safetensors"
 IDENTITY = "identity"
@@ -21,7 +21,7 @@ def save_retriever(retriever: Retriever, folder: Path) -> None:
         for name, module in retriever.modules().items()
         for key, value in module.state_dict().items()
     }
-    save_file(tensors, folder / FILE, metadata={IDENTITY: retriever.identity})
+    write_tensors(folder / FILE, tensors, {IDENTITY: retriever.identity})
 
 
 def load_retriever(retriever: Retriever, folder: Path) -> None:

@@ -46,7 +46,9 @@ def pretrain(
         if collector is not None:
             agent = Collector(collector, built(collector, plugins), built_learning(collector, plugins).learner)
             stack.callback(agent.parts.close)
+        folder.set_aside()
         begin_records(work, plugins)
+        folder.stands()
         return RetrieverMaking(work, config, agent).run(), folder.path
 
 

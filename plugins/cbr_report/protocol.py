@@ -72,6 +72,8 @@ def _versions(runs: Sequence[Run]) -> Table:
 
 def _flat_versions(versions: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     for name, value in versions.items():
+        if name in ("starts", "plugin_files"):
+            continue  # every start of the run; the table tells the last one
         if isinstance(value, Mapping):
             yield from ((str(inner), _said(version)) for inner, version in value.items())
         else:

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cbrcore.runs.resuming import flat
+
+__all__ = ["Difference", "differences", "flat"]
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -29,12 +33,3 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Diffe
         for path in paths
         if path.endswith(".use") or not path.startswith(other)
     ]
-
-
-def flat(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted path -> value, of nested mappings; an empty mapping is a value."""
-    found: dict[str, Any] = {}
-    for key, value in data.items():
-        inner = flat(value) if isinstance(value, Mapping) else {}
-        found |= {f"{key}.{path}": leaf for path, leaf in inner.items()} if inner else {key: value}
-    return found

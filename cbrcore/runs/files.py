@@ -1,0 +1,151 @@
+"""Files that are whole or not there, and checksums that tell whether they are still what was written."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CHECKSUMS_FILE = "checksums.json"
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""The disk, the quota or the largest allowed file is full."""
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """An OSError in the block names the path."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write to a temporary name in the same folder, then rename: after a power cut, too, the file is the new or
+    the old one. OSError: it is the old one, and nothing else is left."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with writing(path), temporary.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+    """A safetensors file with the modes of any other file (the library's own writer makes it private)."""
+    from safetensors.torch import save
+
+    with writing(path):
+        path.write_bytes(save(dict(tensors), dict(metadata) if metadata else None))
+
+
+def sync(path: Path) -> None:
+    """See to it that a file, or the names in a folder, survive a power cut, where the file system can do that."""
+    with contextlib.suppress(OSError):
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
+def clear_leftovers(folder: Path, names: str) -> None:
+    """Remove what killed processes of ours left: the temporary names of files or folders that match `names`."""
+    for path in _entries(folder):
+        if not is_leftover(path, names):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def is_leftover(path: Path, names: str) -> bool:
+    return re.fullmatch(rf"\.({names})(\.\d+)?\.tmp", path.name) is not None
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+# -- checksums ---------------------------------------------------------------------------------------------------
+
+
+def seal(folder: Path, *names: str, without: Collection[str] = ()) -> None:
+    """Note the checksums of these files, and of all files in these folders; what is not there is not noted.
+
+    Others stay as they were noted, but those named in `without`.
+    """
+    gone = (*names, *without)
+    kept = {} if _is_damaged(folder) else _noted(folder)
+    noted = {file: facts for file, facts in kept.items() if file.partition("/")[0] not in gone}
+    for path in (path for name in names for path in _files(folder / name)):
+        sync(path)
+        noted[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": _sha256(path)}
+    write_atomically(folder / CHECKSUMS_FILE, json.dumps({"files": noted}, indent=1, ensure_ascii=False) + "\n")
+
+
+def damaged(folder: Path) -> list[str]:
+    """What is not as it was when its checksum was noted, one line each: "memory/cases.jsonl is empty". Nothing for
+    a folder without checksums, as older versions left it."""
+    if fault := _is_damaged(folder):
+        return [fault]
+    return [f"{name} {fault}" for name, facts in _noted(folder).items() if (fault := _fault(folder / name, facts))]
+
+
+def _files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else sorted(inner for inner in path.rglob("*") if inner.is_file())
+
+
+def _noted(folder: Path) -> dict[str, dict[str, Any]]:
+    with contextlib.suppress(FileNotFoundError):
+        files = json.loads((folder / CHECKSUMS_FILE).read_text(encoding="utf-8"))["files"]
+        return {name: {"bytes": int(facts["bytes"]), "sha256": facts["sha256"]} for name, facts in files.items()}
+    return {}
+
+
+def _is_damaged(folder: Path) -> str:
+    """What is wrong with the file of the checksums itself; empty if nothing is."""
+    try:
+        _noted(folder)
+    except PermissionError:
+        return f"{CHECKSUMS_FILE} may not be read (permission denied)"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return f"{CHECKSUMS_FILE} is damaged"
+    return ""
+
+
+def _fault(path: Path, facts: Mapping[str, Any]) -> str:
+    try:
+        size = path.stat().st_size
+        if size != facts["bytes"]:
+            return f"has {size} bytes instead of {facts['bytes']}" if size else "is empty"
+        return "" if _sha256(path) == facts["sha256"] else "is not what was written (its checksum is another)"
+    except FileNotFoundError:
+        return "is missing"
+    except PermissionError:
+        return "may not be read (permission denied)"
+    except (OSError, ValueError) as error:
+        return f"cannot be read ({error})"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -99,7 +99,7 @@ def seal(folder: Path, *names: str, without: Collection[str] = ()) -> None:
     for path in (path for name in names for path in _files(folder / name)):
         sync(path)
         noted[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": _sha256(path)}
-    write_atomically(folder / CHECKSUMS_FILE, json.dumps({"files": noted}, indent=1, ensure_ascii=False) + "\n")
+    write_atomically(folder / CHECKSUMS_FILE, json.dumps({"files": noted}, indent=1, ensure_ascii=False))
 
 
 def damaged(folder: Path) -> list[str]:

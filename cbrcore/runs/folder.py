@@ -177,7 +177,7 @@ def _move_all(source: Path, to: Path) -> None:
     """Move all that is a run's from one folder into another; what says that it is a run goes last."""
     to.mkdir(exist_ok=True)
     for path in sorted(source.iterdir(), key=lambda path: path.name == RECIPE_FILE):
-        if not _is_trace(path) and path != to:
+        if not _is_trace(path) and not is_leftover(path, SET_ASIDE):
             path.rename(to / path.name)
 
 

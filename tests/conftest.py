@@ -33,6 +33,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         os.environ.pop("CBR_GAMES", None)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many kills of tests/test_crash.py were survived, also with ``-q`` and ``-n``."""
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    found = [value for report in reports for name, value in report.user_properties if name == "kills"]
+    if found:
+        survived, planned = (sum(column) for column in zip(*found, strict=True))
+        terminalreporter.write_line(f"{survived} of {planned} kills: resumed to the bytes of a run never killed")
+
+
 @pytest.fixture(scope="session")
 def games_dir() -> Path:
     """The published games (CBR_GAMES). Skips without them, or fails where CBR_REQUIRE_GAMES=1."""

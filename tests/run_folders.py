@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from cbrcore.runs.checkpoint import latest_checkpoint, read_state
+
 EXACT = ("metrics.jsonl", "results.json", "memory/cases.jsonl", "memory/keys.safetensors")
 """Files without a clock: equal runs give equal bytes."""
 
@@ -13,6 +15,20 @@ EXACT = ("metrics.jsonl", "results.json", "memory/cases.jsonl", "memory/keys.saf
 def same_run(left: Path, right: Path) -> None:
     for name in EXACT:
         assert (left / name).read_bytes() == (right / name).read_bytes(), name
+
+
+def same(left: Path, right: Path) -> None:
+    """The records, and all that the newest checkpoint holds but the clock."""
+    same_run(left, right)
+    one, other = (latest_checkpoint(run / "checkpoints") for run in (left, right))
+    assert one is not None
+    assert other is not None
+    assert (one / "tensors.safetensors").read_bytes() == (other / "tensors.safetensors").read_bytes()
+    states = [read_state(path)[0] for path in (one, other)]
+    for state in states:
+        state["progress"].pop("seconds")
+        state.pop("recipe")
+    assert states[0] == states[1]
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:

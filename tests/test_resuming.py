@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from run_folders import same_run
+from run_folders import same
 
 from cbrcore.console import graceful_interrupt
 from cbrcore.errors import RunFolderError
@@ -67,18 +67,6 @@ class Toy:
 @pytest.fixture
 def toy(here, monkeypatch) -> Toy:
     return Toy(here, monkeypatch)
-
-
-def same(left: Path, right: Path) -> None:
-    """The records, and all that the newest checkpoint holds but the clock."""
-    same_run(left, right)
-    one, other = (latest_checkpoint(run / "checkpoints") for run in (left, right))
-    assert (one / "tensors.safetensors").read_bytes() == (other / "tensors.safetensors").read_bytes()
-    states = [read_state(path)[0] for path in (one, other)]
-    for state in states:
-        state["progress"].pop("seconds")
-        state.pop("recipe")
-    assert states[0] == states[1]
 
 
 # -- what starts a run -----------------------------------------------------------------------------------------

@@ -326,7 +326,8 @@ def test_a_run_without_a_checkpoint_is_noted(copy):
 
 
 def test_a_damaged_checkpoint_is_noted(copy):
-    (newest_checkpoint(copy) / "tensors.safetensors").write_bytes(b"x")
+    for checkpoint in (copy / "checkpoints").iterdir():
+        (checkpoint / "tensors.safetensors").write_bytes(b"x")
     (note,) = noted(copy)
     assert "no decisions: " in note
     assert "damaged checkpoint" in note

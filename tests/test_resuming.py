@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,10 +21,11 @@ import pytest
 import torch
 from run_folders import same
 
+from cbr_memory.files import read_cases
 from cbrcore.console import graceful_interrupt
 from cbrcore.errors import RunFolderError
 from cbrcore.runs.checkpoint import latest_checkpoint, read_state
-from cbrcore.runs.files import damaged
+from cbrcore.runs.files import damaged, seal
 from cbrcore.runs.folder import RunFolder, holds_nothing, stored_recipe
 from cbrcore.runs.resuming import MAY_CHANGE
 
@@ -184,6 +186,14 @@ def test_a_budget_may_grow_and_shrink_to_what_is_done(toy, copied, straight):
     assert len((copied / "metrics.jsonl").read_text().splitlines()) == 6
     toy.resume(copied, "--set", "run.episodes=6")
     same(straight, copied)
+
+
+def test_a_budget_that_cut_a_round_of_games_short_cannot_grow(toy, tmp_path):
+    """Two of four games were played in the last round; a longer run would have played four."""
+    toy.run(tmp_path / "run", **{"training.pretrain.episodes": "0", "run.episodes": "3", "run.num_envs": "4"})
+    done = toy.resume(tmp_path / "run", "--set", "run.episodes=6", code=2)
+    assert "not by whole rounds" in done.stderr
+    toy.resume(tmp_path / "run")
 
 
 def test_a_recipe_that_was_edited_by_hand_is_told_from_the_one_that_began(toy, copied):
@@ -353,6 +363,38 @@ def test_a_checkpoint_of_the_version_before_has_no_checksums_and_is_used(toy, co
     same(straight, copied)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_what_may_not_be_read_is_not_said_to_be_damaged():
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "tensors.safetensors").write_bytes(b"tensors")
+        seal(folder, "tensors.safetensors")
+        (folder / "tensors.safetensors").chmod(0o600)
+        folder.chmod(0o755)
+        os.seteuid(65534)
+        try:
+            found = damaged(folder)
+        finally:
+            os.seteuid(0)
+    assert found == ["tensors.safetensors may not be read (permission denied)"]
+
+
+@pytest.mark.parametrize("how", ["empty", "cut", "flipped"])
+@pytest.mark.parametrize("name", ["cases.jsonl", "keys.safetensors", "situations.jsonl"])
+def test_given_cases_that_are_damaged_are_refused(toy, straight, tmp_path, name, how):
+    assert toy("cases", "export", straight, tmp_path / "cases", plugin=False).returncode == 0
+    damage(tmp_path / "cases" / name, how)
+    done = toy.run(tmp_path / "run", code=2, **{"memory.cases": tmp_path / "cases"})
+    assert name in done.stderr
+
+
+def test_a_memory_whose_cases_were_emptied_is_not_an_empty_one(straight, tmp_path):
+    memory = shutil.copytree(straight / "memory", tmp_path / "memory")
+    damage(memory / "cases.jsonl", "empty")
+    with pytest.raises(RunFolderError, match="0 cases but"):
+        read_cases(memory)
+
+
 # -- a part fails ----------------------------------------------------------------------------------------------
 
 CAUSES = [
@@ -377,6 +419,13 @@ def test_a_run_that_failed_goes_on_from_its_last_play_to_the_same_bytes(toy, str
     assert not list((run / "checkpoints").glob(".*"))
     toy.resume(run)
     same(straight, run)
+
+
+@pytest.mark.parametrize("code", ["0", "1", "3"])
+def test_a_command_that_ends_the_process_failed(toy, code):
+    done = toy("leave", "--code", code)
+    assert done.returncode == 1
+    assert f"failed: SystemExit: {code}" in done.stderr
 
 
 def test_the_log_of_a_run_whose_factory_failed_stays_and_the_folder_is_free(toy, tmp_path):

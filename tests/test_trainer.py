@@ -19,7 +19,7 @@ from cbrcore.cycle.evaluation import Played, ReuseCounts, UniformActor, mean_std
 from cbrcore.cycle.runner import play_episode
 from cbrcore.errors import Interrupted, RunFailed, RunFolderError
 from cbrcore.runs.checkpoint import Progress as Counters
-from cbrcore.runs.checkpoint import latest_checkpoint, restore_agent, save_checkpoint
+from cbrcore.runs.checkpoint import latest_checkpoint, load_checkpoint, restore_agent, save_checkpoint
 from cbrcore.runs.folder import METRICS_FILE, RunFolder
 from cbrcore.types import (
     Candidate,
@@ -156,6 +156,19 @@ def test_the_latest_checkpoint_is_the_one_with_the_most_games_by_its_own_record(
     shutil.copytree(tmp_path / "00000010", tmp_path / "zz-copied-by-hand")
     shutil.copytree(tmp_path / "00000010", tmp_path / "best")
     assert latest_checkpoint(tmp_path) == tmp_path / "00000100"
+
+
+def test_a_checkpoint_is_replaced_by_one_rename(tmp_path, monkeypatch):
+    """The kill that comes before the old one is removed leaves the new one as the newest."""
+    checkpoint(tmp_path, 1, 1.0)
+    with monkeypatch.context() as killed:
+        killed.setattr("cbrcore.runs.checkpoint.shutil.rmtree", lambda path, **_: None)
+        checkpoint(tmp_path, 1, 2.0)
+    newest = latest_checkpoint(tmp_path)
+    assert load_checkpoint(newest, {})[1]["w"].item() == 2.0
+    checkpoint(tmp_path, 1, 3.0)
+    (only,) = tmp_path.iterdir()
+    assert load_checkpoint(only, {})[1]["w"].item() == 3.0
 
 
 def test_old_checkpoints_and_leftovers_are_removed(tmp_path):

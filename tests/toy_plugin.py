@@ -54,6 +54,16 @@ def trouble(place):
         exec(what)
 
 
+def leave(code: str = "0"):
+    """A command that ends the process."""
+    raise SystemExit(int(code))
+
+
+@hookimpl
+def register_commands(registry):
+    registry.add("leave", factory="toy_plugin:leave", summary="ends the process")
+
+
 @hookimpl
 def register_environments(registry):
     registry.add("toy", factory="toy_plugin:Environment", summary="one room")

@@ -22,9 +22,9 @@ from filelock import FileLock, Timeout
 
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.interfaces import Recorder
-from cbrcore.runs.files import CHECKSUMS_FILE, clear_leftovers, damaged, is_leftover, write_atomically, writing
-
-__all__ = ["damaged", "write_atomically"]  # also asked for here
+from cbrcore.runs.files import CHECKSUMS_FILE, clear_leftovers, is_leftover, writing
+from cbrcore.runs.files import damaged as damaged  # also asked for here
+from cbrcore.runs.files import write_atomically as write_atomically
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from cbr_memory.files import read_cases, write_cases
+from cbr_memory.files import CASES_FILE, KEYS_FILE, SITUATIONS_FILE, read_cases, write_cases
 from cbr_open.door import Run
 from cbrcore.cycle.retriever import tensors_digest
 from cbrcore.errors import RunFolderError
@@ -40,6 +40,7 @@ def export_cases(run: Path, to: Path) -> int:
     weights = tensors_digest({name: value for name, value in tensors.items() if name.startswith(MADE_BY)})
     stored = read_cases(checkpoint / MEMORY)
     write_cases(to, replace(stored, weights=weights))
+    seal(to, CASES_FILE, SITUATIONS_FILE, KEYS_FILE)
     return len(stored.cases)
 
 

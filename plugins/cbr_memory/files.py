@@ -14,7 +14,7 @@ from typing import Any
 
 from cbrcore.errors import RunFolderError
 from cbrcore.interfaces import Situation, StoredCases
-from cbrcore.runs.files import write_tensors, writing
+from cbrcore.runs.files import damaged, write_tensors, writing
 from cbrcore.types import Case, Provenance, StateGraph
 
 CASES_FILE = "cases.jsonl"
@@ -48,6 +48,8 @@ def read_cases(folder: Path) -> StoredCases:
     """
     from safetensors import SafetensorError, safe_open
 
+    if wrong := damaged(folder):
+        raise RunFolderError(f"{folder}: not a case memory: {'; '.join(wrong)}")
     try:
         situations = [_from_json(json.loads(line)) for line in _lines(folder / SITUATIONS_FILE)]
         rows = [json.loads(line) for line in _lines(folder / CASES_FILE)]
@@ -55,9 +57,9 @@ def read_cases(folder: Path) -> StoredCases:
         cases = [_case(row) for row in rows]
         with safe_open(str(folder / KEYS_FILE), framework="pt") as file:
             facts = json.loads((file.metadata() or {})[FACTS])
-            keys: Any = file.get_tensor("keys") if cases else None
-        if cases and len(keys) != len(cases):
-            raise ValueError(f"{len(cases)} cases but {len(keys)} keys")
+            keys: Any = file.get_tensor("keys") if "keys" in file.keys() else None  # noqa: SIM118 (no mapping)
+        if (count := 0 if keys is None else len(keys)) != len(cases):
+            raise ValueError(f"{len(cases)} cases but {count} keys")
         of_cases = [None if number is None else situations[number] for number in numbers]
         return StoredCases(cases, keys, of_cases, facts["identity"], facts["weights"], facts["next_id"])
     except (OSError, ValueError, KeyError, TypeError, IndexError, SafetensorError) as error:

@@ -8,7 +8,7 @@ from safetensors import SafetensorError, safe_open
 
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import RunFolderError
-from cbrcore.runs.files import write_tensors
+from cbrcore.runs.files import damaged, write_tensors
 
 FILE = "retriever.safetensors"
 IDENTITY = "identity"
@@ -31,6 +31,9 @@ def load_retriever(retriever: Retriever, folder: Path) -> None:
         RunFolderError: it is not there, is damaged, or belongs to other settings.
     """
     path = folder / FILE
+    if wrong := [fault for fault in damaged(folder) if fault.startswith(FILE)]:
+        said = f"{folder}: not a pretrained retriever: {wrong[0]}"
+        raise RunFolderError(said, hint="make one: cbr pretrain RECIPE")
     try:
         with safe_open(str(path), framework="pt") as file:
             identity = (file.metadata() or {})[IDENTITY]

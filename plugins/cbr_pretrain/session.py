@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from cbr_pretrain.config import PretrainConfig
 from cbr_pretrain.experience import collect_experience, collect_while_learning
 from cbr_pretrain.pairs import Experience, PretrainReport, pretrain_retriever
-from cbr_pretrain.retriever_file import save_retriever
+from cbr_pretrain.retriever_file import FILE, save_retriever
 from cbrcore.config import Recipe
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import CbrError, Interrupted
 from cbrcore.interfaces import Learner
 from cbrcore.runs import Work, begin_records, built, built_learning, working
+from cbrcore.runs.files import seal
 from cbrcore.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class RetrieverMaking:
         )
         save_retriever(retriever, self.work.folder.path)
         self.work.folder.write_json(REPORT_FILE, self._facts(report, retriever))
+        seal(self.work.folder.path, FILE, REPORT_FILE)
         return report
 
     def _plays(self, retriever: Retriever) -> Iterator[list[Experience]]:

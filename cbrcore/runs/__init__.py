@@ -87,12 +87,12 @@ def evaluate(recipe: Recipe, plugins: PluginReport, path: Path, splits: Sequence
     """
     from cbrcore.runs.checkpoint import read_state, restore_agent
 
-    checkpoint = newest_checkpoint(path)
-    games = read_state(checkpoint)[1].games_played
-    noted = _noted_evaluation(path, games)
-    console.say(f"measuring {checkpoint}, after {games} game plays")
     folder = RunFolder.resume(path)
     with working(recipe, plugins, folder) as work:
+        checkpoint = newest_checkpoint(path)  # a damaged one is told here, and in the log
+        games = read_state(checkpoint)[1].games_played
+        noted = _noted_evaluation(path, games)
+        console.say(f"measuring {checkpoint}, after {games} game plays")
         _tell_versions(starts_of(path), _start(work, plugins))
         progress = restore_agent(checkpoint, work.parts.reasoner)[0]
         found = noted | evaluation(work, splits or recipe.evaluation.splits)

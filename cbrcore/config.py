@@ -157,6 +157,10 @@ class RunConfig(Settings):
     """Where the networks run."""
     checkpoint_every: Annotated[int, Field(ge=1)] = 50
     """Game plays between checkpoints."""
+    isolate: bool = False
+    """Play in child processes: an environment that hangs, crashes or exits costs one episode (`engine_error`)."""
+    step_limit: Annotated[float, Field(gt=0)] = 20.0
+    """Seconds that an isolated environment has for a step; a reset has ten times as many."""
 
 
 class Recipe(Settings):

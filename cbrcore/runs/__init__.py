@@ -348,6 +348,7 @@ def _protocol(recipe: Recipe, parts: Parts) -> dict[str, Any]:
         "retry_failed": recipe.memory.settings.retry_failed if recipe.memory else None,
         "win_bonus": recipe.training.win_bonus,
         "evaluation_passes": recipe.evaluation.passes,
+        **({"isolated": True} if recipe.run.isolate else {}),
         "games": {
             split: {game: dict(environment.game_info(game)) for game in environment.games(split)}
             for split in environment.splits()

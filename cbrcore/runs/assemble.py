@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any
+from importlib import import_module
+from typing import Any, cast
 
 import torch
 
@@ -13,6 +14,7 @@ from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import CbrError
 from cbrcore.interfaces import Build, Environment, Learner, Pretraining, Recorder, RevisingAgent, Stopwatch
+from cbrcore.recipe.model import ISOLATION
 from cbrcore.registry import Registry
 from cbrcore.rng import Streams, derive_seed
 
@@ -63,9 +65,7 @@ def assemble(recipe: Recipe, registry: Registry) -> Parts:
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)  # faster for small networks, and figures do not depend on the machine's cores
     build, clock = _build(recipe), Stopwatch()
-    environments = tuple(
-        _part(registry, "environment", recipe.environment, build) for _ in range(recipe.run.num_envs)
-    )
+    environments = tuple(_environment(recipe, registry, build) for _ in range(recipe.run.num_envs))
     for split in ("train", *recipe.evaluation.splits):
         environments[0].games(split)  # a split without games is found out before anything is trained
     build = replace(build, text_encoder=_part(registry, "text_encoder", recipe.text_encoder, build))
@@ -79,6 +79,12 @@ def assemble(recipe: Recipe, registry: Registry) -> Parts:
     gamma = recipe.training.gamma
     reasoner = CaseBasedReasoner(agent, retriever, policy, gamma=gamma, retry_failed=retry, clock=clock)
     return Parts(environments, reasoner, Streams(recipe.seed), clock, build.device)
+
+
+def _environment(recipe: Recipe, registry: Registry, build: Build) -> Environment:
+    if recipe.run.isolate:
+        return cast(Environment, import_module(ISOLATION).isolated(recipe, registry, build))
+    return cast(Environment, _part(registry, "environment", recipe.environment, build))
 
 
 def _retriever(recipe: Recipe, registry: Registry, build: Build, clock: Stopwatch) -> Retriever | None:

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 
+from cbr_isolate.protocol import Message
 from cbr_jericho.cache import ActionCache
 from cbr_jericho.commands import asks_to_leave
 from cbr_jericho.engine import JERICHO_VERSION, Engine
 from cbr_jericho.fingerprint import CacheKeys, Seen, StateKeys, WorldKeys
-from cbr_jericho.protocol import Message
 from cbr_jericho.search import ActionSearch, Found
 from cbr_jericho.surroundings import Surroundings
 

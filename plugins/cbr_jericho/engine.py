@@ -13,8 +13,8 @@ import jericho
 import numpy as np
 from jericho import FrotzEnv
 
+from cbr_isolate.protocol import Message
 from cbr_jericho.objects import Layout, ObjectTree
-from cbr_jericho.protocol import Message
 
 JERICHO_VERSION: str = jericho.__version__
 

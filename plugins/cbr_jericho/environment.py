@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from cbr_isolate.protocol import Message
 from cbr_jericho.config import LARGEST_SEED, JerichoConfig
 from cbr_jericho.graphs import SceneReader, TextScenes, TreeScenes
 from cbr_jericho.play import Play
-from cbr_jericho.protocol import Message
 from cbr_jericho.stories import Story, check_story_file, find_story, generated_story
 from cbr_jericho.stories.titles import titles_by_md5
 from cbr_jericho.supervisor import Supervisor

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from cbr_isolate.protocol import Message
 from cbr_jericho.naming import PLAYER, direction_of, node_name, room_title, which_node
-from cbr_jericho.protocol import Message
 from cbr_jericho.texts import TextTriples
 from cbrcore.types import Action, StateGraph, Triple
 

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from cbr_isolate.faults import EpisodeLost
+from cbr_isolate.protocol import Message
 from cbr_jericho.commands import (
     ANSWERS,
     LOOK_AROUND,
@@ -20,8 +22,7 @@ from cbr_jericho.commands import (
 from cbr_jericho.config import JerichoConfig
 from cbr_jericho.graphs import Map, RoomScene, SceneReader
 from cbr_jericho.naming import PLAYER
-from cbr_jericho.protocol import Message
-from cbr_jericho.supervisor import EpisodeLost, Supervisor
+from cbr_jericho.supervisor import Supervisor
 from cbrcore.types import Action, Ending, Observation, StateGraph, StepResult, fill
 
 log = logging.getLogger(__name__)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 
-from cbr_jericho.client import Worker, WorkerDied
+from cbr_isolate.client import Worker, WorkerDied
+from cbr_isolate.faults import Faults
+from cbr_isolate.protocol import Message
 from cbr_jericho.config import JerichoConfig
-from cbr_jericho.protocol import Message
 from cbrcore.errors import RunFailed
 
 log = logging.getLogger(__name__)
 
-REMEMBERED_COMMANDS = 20
-
-
-class EpisodeLost(Exception):
-    """The engine failed and the state of the game is gone."""
+MODULE = "cbr_jericho.worker"
+ADVICE = "raise max_faults or step_timeout_s of the environment, or deny the command that does it"
 
 
 class Supervisor:
@@ -35,13 +33,12 @@ class Supervisor:
     def __init__(self, request: Message, label: str, config: JerichoConfig) -> None:
         self.label = label
         self.config = config
-        self.counts: Counter[str] = Counter()
+        self._faults = Faults(label, config.max_faults, hint=ADVICE)
+        self.counts: Counter[str] = self._faults.counts
         self._request = request
         self._worker: Worker | None = None
         self._facts: Message | None = None
         self._given_up: set[str] = set()
-        self._commands: deque[str] = deque(maxlen=REMEMBERED_COMMANDS)
-        self._failed_episodes = 0
         self._failed_searches = 0
 
     def __repr__(self) -> str:
@@ -62,13 +59,13 @@ class Supervisor:
 
     def begin(self, effort: str) -> Message:
         """Start a new episode; the reply about its first state."""
-        self._commands.clear()
+        self._faults.began()
         self._running().send({"do": "reset", "effort": effort})
         return self.receive()
 
     def send(self, command: str, effort: str, *, known: bool) -> None:
         """Have a command executed; `receive` gives the reply. Between the two, other workers can be asked."""
-        self._commands.append(command)
+        self._faults.sent(command)
         self._running().send({"do": "step", "command": command, "effort": effort, "known": known})
 
     def receive(self) -> Message:
@@ -83,14 +80,14 @@ class Supervisor:
             if "searching" in reply:
                 reply = self._await_search(reply)
         except WorkerDied as error:
-            raise self._lost(str(error)) from error
+            raise self._faults.lost(str(error)) from error
         if reply["ending"] == "engine_error":
-            raise self._lost("halted at an illegal operation")
+            raise self._faults.lost("halted at an illegal operation")
         return reply
 
     def finished(self) -> None:
         """The episode came to a regular end."""
-        self._failed_episodes = 0
+        self._faults.finished()
 
     def figures(self) -> Message:
         """Counts and seconds of the present worker; see `Desk.figures`. Not between `send` and `receive`."""
@@ -122,7 +119,8 @@ class Supervisor:
     def _running(self) -> Worker:
         if self._worker is None:
             try:
-                self._worker = Worker({**self._request, "given_up": sorted(self._given_up)})
+                request = {**self._request, "given_up": sorted(self._given_up)}
+                self._worker = Worker(MODULE, request, in_scratch=True)
                 self._worker.send({"do": "facts"})
                 self._facts = self._read(self.config.step_timeout_s)
             except WorkerDied as error:
@@ -157,7 +155,7 @@ class Supervisor:
         """Go on in a new worker from the state before the search."""
         self.counts["searches_given_up"] += 1
         self._failed_searches += 1
-        message = f"{self.label}: a search for valid actions {reason}. Last commands: {self._history()}"
+        message = f"{self.label}: a search for valid actions {reason}. Last commands: {self._faults.history}"
         log.warning("%s", message)
         if self._failed_searches >= self.config.max_faults:
             raise RunFailed(
@@ -167,19 +165,3 @@ class Supervisor:
         self._given_up.add(announcement["searching"])
         self._running().send({"do": "resume", "state": announcement["state"], "key": announcement["searching"]})
         return {**self._read(self.config.step_timeout_s), **announcement["reply"]}
-
-    def _lost(self, reason: str) -> Exception:
-        """Count and log an engine failure; what to raise."""
-        self.counts["engine_errors"] += 1
-        self._failed_episodes += 1
-        message = f"{self.label}: the engine {reason}. Last commands: {self._history()}"
-        log.error("%s", message)
-        if self._failed_episodes >= self.config.max_faults:
-            return RunFailed(
-                f"{message}\n  {self._failed_episodes} episodes in a row ended so",
-                hint="raise max_faults or step_timeout_s of the environment, or deny the command that does it",
-            )
-        return EpisodeLost(reason)
-
-    def _history(self) -> str:
-        return " | ".join(self._commands) or "none"

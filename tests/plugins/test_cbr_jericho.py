@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from cbr_isolate.protocol import HEADER_BYTES, MessageReader, PipeClosed, TooSlow, write_message
 from cbr_jericho.cache import ActionCache
 from cbr_jericho.commands import (
     LARGEST_COMMAND,
@@ -30,7 +31,6 @@ from cbr_jericho.config import JerichoConfig
 from cbr_jericho.graphs import Map, RoomScene
 from cbr_jericho.naming import direction_of, node_name, number_duplicates, room_title, which_node
 from cbr_jericho.objects import CONTAINER_OF_ROOMS, Layout, ObjectTree
-from cbr_jericho.protocol import HEADER_BYTES, MessageReader, PipeClosed, TooSlow, write_message
 from cbr_jericho.tagging import PRONOUNS, DictionaryTagger
 from cbrcore.types import Action, StateGraph
 

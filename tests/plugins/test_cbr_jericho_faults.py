@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from jericho_play import check_contract, open_game, say, texts
 
-from cbr_jericho.client import Worker, WorkerDied
+from cbr_isolate.client import Worker, WorkerDied
 from cbr_jericho.commands import LOOK_AROUND
 from cbrcore.errors import GameError, RunFailed
 from cbrcore.types import Ending
@@ -325,11 +325,11 @@ def test_ctrl_c_is_not_for_the_worker(games_dir, cache_dir):
 def test_a_worker_that_does_not_start_says_why(request_of_zork, tmp_path):
     (tmp_path / "broken.z5").write_bytes(b"")
     with pytest.raises(WorkerDied, match=r"ended with status \d+"):
-        Worker({**request_of_zork, "path": str(tmp_path / "broken.z5")})
+        Worker("cbr_jericho.worker", {**request_of_zork, "path": str(tmp_path / "broken.z5")})
 
 
 def test_a_worker_answers_nonsense_with_a_fault(request_of_zork):
-    worker = Worker(request_of_zork)
+    worker = Worker("cbr_jericho.worker", request_of_zork)
     try:
         for nonsense in ({"do": "__init__"}, {"do": "step"}, {}):
             worker.send(nonsense)

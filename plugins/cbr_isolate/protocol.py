@@ -10,6 +10,7 @@ import os
 import select
 import time
 from collections.abc import Mapping
+from numbers import Integral, Real
 from typing import Any
 
 Message = dict[str, Any]
@@ -36,13 +37,28 @@ def write_message(pipe: int, message: Mapping[str, Any]) -> None:
     Raises:
         PipeClosed: nobody reads it.
     """
-    body = json.dumps(message, separators=(",", ":")).encode()
+    body = json.dumps(message, separators=(",", ":"), default=plain).encode()
     rest = memoryview(len(body).to_bytes(HEADER_BYTES, "big") + body)
     try:
         while rest:
             rest = rest[os.write(pipe, rest) :]
     except OSError as error:
         raise PipeClosed(str(error)) from error
+
+
+def plain(value: Any) -> Any:
+    """What JSON does not know as what it knows: numbers of other libraries, sets.
+
+    Raises:
+        TypeError: it is nothing that can be sent.
+    """
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    raise TypeError(f"{value!r:.100} ({type(value).__name__}) cannot be sent to another process")
 
 
 class MessageReader:

@@ -7,18 +7,20 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO
 
 import cbrcore
-from cbr_jericho.protocol import Message, MessageReader, PipeClosed, TooSlow, write_message
+from cbr_isolate.protocol import Message, MessageReader, PipeClosed, TooSlow, write_message
 from cbrcore.errors import GameError
 
 START_TIMEOUT_S = 120.0
-"""For loading Python, the story and maybe a spaCy model on a busy machine."""
+"""For loading Python and what the worker plays (a story, maybe a spaCy model) on a busy machine."""
 
 LAST_WORDS_BYTES = 1000
+MOST_COMPLAINTS_BYTES = 1 << 20
+"""What a worker prints is kept up to here, then thrown away."""
 
 
 class WorkerDied(Exception):
@@ -26,27 +28,50 @@ class WorkerDied(Exception):
 
 
 class Worker:
-    """One worker process with one story open.
+    """One worker process, ready for requests.
+
+    Args:
+        module: is run as the process; its `main` is `worker.work`.
+        request: the first message.
+        in_scratch: whether it works in its scratch folder instead of in this process's own. The folder is new, its
+            temporary files are there, and it goes with the worker.
+
+    Attributes:
+        opened: its first reply.
 
     Raises:
-        GameError: the story or the tagger cannot be used.
+        GameError: it refuses the request.
         WorkerDied: something else went wrong.
     """
 
-    def __init__(self, request: Message) -> None:
-        self._process, self._stderr = _start()
+    def __init__(self, module: str, request: Message, *, in_scratch: bool = False) -> None:
+        self._scratch = _new_folder()
+        try:
+            self._process, self._stderr = _start(module, self._scratch.name, in_scratch=in_scratch)
+        except BaseException:
+            self._leave_scratch()
+            raise
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._requests = self._process.stdin.fileno()
         self._replies = MessageReader(self._process.stdout.fileno())
-        self.send(request)
-        reply = self.receive(START_TIMEOUT_S)
-        if "refused" in reply:
+        self.send({**request, "scratch": self._scratch.name})
+        try:
+            self.opened = self.receive(START_TIMEOUT_S)
+        except BaseException:  # an interrupt as well
             self.close()
-            raise GameError(reply["refused"], hint=reply["hint"])
+            raise
+        if "refused" in self.opened:
+            self.close()
+            raise GameError(self.opened["refused"], hint=self.opened["hint"])
 
     def __repr__(self) -> str:
         return f"Worker(pid={self.pid})"
+
+    @property
+    def lives(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
 
     @property
     def pid(self) -> int:
@@ -65,6 +90,8 @@ class Worker:
         Raises:
             WorkerDied: there will be none; the process has been ended.
         """
+        if os.fstat(self._stderr.fileno()).st_size > MOST_COMPLAINTS_BYTES:
+            os.ftruncate(self._stderr.fileno(), 0)
         try:
             return self._replies.read(timeout_s)
         except TooSlow:
@@ -89,26 +116,42 @@ class Worker:
         return f"ended with status {status}" + (f": {words}" if words else "")
 
     def close(self) -> None:
-        """End the process and release its pipes; safe to call twice."""
-        self._process.kill()
+        """End the process, with what it started in its group, and release its pipes; safe to call twice."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
         self._process.wait()
         self._stderr.close()
+        self._leave_scratch()
+
+    def _leave_scratch(self) -> None:
+        with suppress(OSError):
+            os.rmdir(self._scratch.name)  # an empty one goes even where no more files can be opened
+        self._scratch.cleanup()
 
 
-def _start() -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+def _new_folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="cbr-engine-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise WorkerDied(f"cannot be started: {error}") from error
+
+
+def _start(module: str, scratch: str, *, in_scratch: bool) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
     """A new process, and the file that takes its complaints; WorkerDied if the system has no room for it."""
     with ExitStack() as opened:
         try:
             stderr = opened.enter_context(tempfile.TemporaryFile())
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "cbr_jericho.worker"],
+                [sys.executable, "-P", "-m", module],
+                cwd=scratch if in_scratch else None,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-                env=_environment(),
+                env={**_environment(), "TMPDIR": scratch},
                 bufsize=0,
                 process_group=0,  # a Ctrl-C at the terminal does not reach it
             )
@@ -119,7 +162,11 @@ def _start() -> tuple[subprocess.Popen[bytes], IO[bytes]]:
 
 
 def _environment() -> dict[str, str]:
-    """Strings must not be hashed at random: sets of names decide which of two equal commands is offered."""
-    here = [str(Path(__file__).parents[1]), str(Path(cbrcore.__file__).parents[1])]
-    path = [*here, *filter(None, [os.environ.get("PYTHONPATH")])]
+    """Modules are found where this process finds them. Strings must not be hashed at random: sets of names decide
+    which of two equal commands is offered."""
+    path = [
+        str(Path(__file__).parents[1]),
+        str(Path(cbrcore.__file__).parents[1]),
+        *map(os.path.abspath, sys.path),
+    ]
     return {**os.environ, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(path)}

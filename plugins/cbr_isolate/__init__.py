@@ -1,0 +1,1 @@
+"""Environments in processes of their own, with time limits. A package that plugins share; it offers none."""

@@ -11,11 +11,12 @@ from cbrcore.types import Action
 LARGEST_COMMAND = 198
 """Bytes; the interpreter's buffer has 200 with the newline and the terminating zero [Jericho's `jericho.py`]."""
 
-META = frozenset(("save", "restore", "restart", "quit", "q", "undo", "again", "g", "oops"))
-META |= {"verbose", "brief", "superbrief", "normal", "notify", "pronouns", "version", "verify"}
-META |= {"script", "unscript", "noscript", "transcript", "recording", "replay", "debug", "trace"}
+META_EVERYWHERE = frozenset(("save", "restore", "restart", "quit", "q", "undo", "again", "g", "oops"))
+META_EVERYWHERE |= {"verbose", "brief", "superbrief", "version", "verify", "script", "unscript"}
+META = META_EVERYWHERE | {"normal", "notify", "pronouns", "noscript", "transcript", "recording", "replay"}
+META |= {"debug", "trace"}
 """Commands to the interpreter instead of moves in the game; `quit` and `restart` ask a question that would swallow
-the next command."""
+the next command. Those of `META_EVERYWHERE` are known to the earliest parsers too, by their first six letters."""
 
 LOOK_AROUND = ("look", "inventory", *COMPASS)
 """Offered when the search for the valid actions failed."""
@@ -23,7 +24,6 @@ LOOK_AROUND = ("look", "inventory", *COMPASS)
 ANSWERS = ("no", "wait", "yes")
 """Offered when the search found nothing, as the DRRN family of agents does: the game probably asks something."""
 
-_SEVERAL = re.compile(r"[.;]\s*\S|\bthen\b", re.IGNORECASE)
 _QUESTION = re.compile(
     r"(are you sure you want to|do you (really )?(want|wish) to)"
     r" (quit|restart|restore|leave the (game|story)|stop)"
@@ -51,11 +51,6 @@ def is_denied(command: str, denied: Collection[str]) -> bool:
     """Whether `command` is one of `denied`, or begins with one and goes on after a space."""
     words = command.lower().split()
     return any(" ".join(words[:count]) in denied for count in range(1, len(words) + 1))
-
-
-def is_several(command: str) -> bool:
-    """Whether the game would take the line for more than one command ("look. inventory", "take key then go")."""
-    return _SEVERAL.search(command) is not None
 
 
 def asks_to_leave(response: str) -> bool:

@@ -26,8 +26,8 @@ class Desk:
     """One story and the state of its play.
 
     A reply about a state holds `feedback`, `score` and `ending`; while the game goes on also `look`, `inventory`,
-    `room`, `triples`, `nodes` and `aliases` (see `surroundings.Facts` and `search.Found`), and `actions`: pairs of
-    template and entities, or None where they are not known.
+    `room`, `triples`, `nodes` and `aliases` (see `surroundings.Facts` and `search.Found`), `fits`
+    (see `Engine.longest_line`), and `actions`: pairs of template and entities, or None where they are not known.
 
     Args:
         request: the story, how to search it, where the cache is (`client.Worker` writes it).
@@ -65,6 +65,7 @@ class Desk:
             "max_score": engine.get_max_score() if supported else None,
             "initial_score": engine.get_score() if supported else None,
             "walkthrough": walkthrough,
+            "vocabulary": engine.vocabulary(),
             "templates": len(engine.act_gen.templates) if engine.act_gen else 0,
             "tagger": search.tagger.identity,
         }
@@ -136,6 +137,7 @@ class Desk:
             "nodes": facts.nodes,
             "aliases": found.aliases,
             "actions": found.actions,
+            "fits": engine.longest_line(state),
         }
 
     def _find(self, seen: Seen, effort: str, reply: Message) -> Found:

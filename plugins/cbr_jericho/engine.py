@@ -6,15 +6,19 @@ import base64
 import hashlib
 import warnings
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jericho
 import numpy as np
 from jericho import FrotzEnv
+from jericho.defines import BINDINGS_DICT
 
 from cbr_isolate.protocol import Message
 from cbr_jericho.objects import Layout, ObjectTree
+from cbr_jericho.parser import LETTERS
+from cbr_jericho.reading import Memory, Place, room_for_line
 
 JERICHO_VERSION: str = jericho.__version__
 
@@ -26,12 +30,21 @@ READ_KEY = 246
 
 RAM = 0
 
+DICTIONARY_POINTER = 0x08
+"""Where the header says where the dictionary is."""
+
 TEXT = "cp1252"
 """What Jericho takes the interpreter's bytes for; five byte values mean nothing in it."""
 
 
 class WrongState(Exception):
     """A saved state is of another story or another version of Jericho."""
+
+
+def verbs_of(bindings: Mapping[str, Any]) -> set[str]:
+    """The verbs of a game's grammar, as Jericho has it: "open/unlock OBJ with OBJ;look;..." """
+    lines = bindings.get("grammar", "").split(";")
+    return {verb for line in lines for verb in line.split(" ")[0].split("/") if verb}
 
 
 class Engine(FrotzEnv):  # type: ignore[misc]
@@ -47,7 +60,7 @@ class Engine(FrotzEnv):  # type: ignore[misc]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a story that Jericho does not know was let through on purpose
             super().__init__(str(path), seed=seed)
-        rom = path.read_bytes()
+        self._story = rom = path.read_bytes()
         self.md5 = hashlib.md5(rom, usedforsecurity=False).hexdigest()
         self._words: list[Any] = super().get_dictionary()
         self.layout = Layout.of(self._get_ram().tobytes(), rom[0])
@@ -94,6 +107,23 @@ class Engine(FrotzEnv):  # type: ignore[misc]
         """Whether the game waits for a single key ("press SPACE to continue") instead of a command. A longer
         command would leave its other letters behind where no saved state holds them, for the next such prompt."""
         return bool(self.frotz_lib.get_opcode() == READ_KEY)
+
+    def longest_line(self, state: State) -> tuple[int, int | None] | None:
+        """(bytes, words) of the longest line that the game has room for; see `room_for_line`."""
+        ram, stack, pc, sp, fp = state[:5]
+        place = Place(int(pc), memoryview(stack).cast("H"), int(sp), int(fp))
+        return room_for_line(Memory(ram.tobytes(), self._story), place, self._story[0])
+
+    def vocabulary(self) -> Message:
+        """What `parser.Parser` knows of the game, but for its `denied`."""
+        letters = 6 if self._story[0] <= 3 else LETTERS
+        at = int.from_bytes(self._story[DICTIONARY_POINTER : DICTIONARY_POINTER + 2], "big")
+        marks = self._story[at + 1 : at + 1 + self._story[at]].decode("latin-1")
+        verbs = verbs_of(self.bindings) or {word.word for word in self._words if word.is_verb}
+        verbs = verbs or set().union(*map(verbs_of, BINDINGS_DICT.values()))
+        meta = {word.word for word in self._words if word.is_verb and word.is_meta}
+        cut = [sorted({word[:letters] for word in words if word}) for words in (verbs, meta)]
+        return {"separators": marks, "letters": letters, "verbs": cut[0], "meta": cut[1]}
 
     def tree(self, state: State) -> ObjectTree:
         """Where everything is in a state."""

@@ -76,6 +76,7 @@ class JerichoEnvironment:
         """MD5, scores, seed and versions; starts the engine if it does not run."""
         facts = dict(self._play_of(game).supervisor.facts)
         steps = len(facts.pop("walkthrough"))
+        del facts["vocabulary"]
         return {**facts, "walkthrough_steps": steps}
 
     def walkthrough(self, game: str) -> tuple[str, ...]:

@@ -6,22 +6,23 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from cbr_isolate.faults import EpisodeLost
 from cbr_isolate.protocol import Message
 from cbr_jericho.commands import (
     ANSWERS,
+    LARGEST_COMMAND,
     LOOK_AROUND,
     META,
     clean_command,
     is_denied,
-    is_several,
     plain_actions,
-    shorten,
 )
 from cbr_jericho.config import JerichoConfig
 from cbr_jericho.graphs import Map, RoomScene, SceneReader
 from cbr_jericho.naming import PLAYER
+from cbr_jericho.parser import Parser
 from cbr_jericho.supervisor import Supervisor
 from cbrcore.types import Action, Ending, Observation, StateGraph, StepResult, fill
 
@@ -55,6 +56,8 @@ class Play:
         self._known: str | None = None
         self._sent: str | None = None
         self._refusal: str | None = None
+        self._things: frozenset[str] = frozenset()
+        self._room: tuple[int, int | None] = (LARGEST_COMMAND, None)
 
     def __repr__(self) -> str:
         return f"Play({self.game!r}, step {self._now.steps})"
@@ -95,8 +98,10 @@ class Play:
         self._refusal = None
         if effort is None:
             if not any(action.text == command for action in self._now.admissible):
+                lines = command.strip().splitlines()
                 command = self._shortened(clean_command(command))
-                self._refusal = self._objection(command)
+                self._refusal = ONE_AT_A_TIME if len(lines) > 1 else self._objection(command)
+                self.counts["refused"] += self._refusal is not None
             effort = "things" if self._now.steps + 1 >= self.config.max_steps else "actions"
         self._sent = command
         if self._refusal is None:
@@ -131,8 +136,12 @@ class Play:
 
     # -- what is sent --------------------------------------------------------------------------------------
 
+    @cached_property
+    def _parser(self) -> Parser:
+        return Parser.of(self.supervisor.facts["vocabulary"], self._denied)
+
     def _shortened(self, command: str) -> str:
-        short = shorten(command)
+        short = self._parser.fit(command, *self._room)
         if short != command:
             if not self.counts["shortened"]:
                 log.warning("%s: %r is too long and was cut to %r (said once)", self.game, command, short)
@@ -141,9 +150,9 @@ class Play:
 
     def _objection(self, command: str) -> str | None:
         """Why a command that is not admissible is not carried out; None if it is."""
-        objection = NO_MOVE if is_denied(command, self._denied) else ONE_AT_A_TIME if is_several(command) else None
-        self.counts["refused"] += objection is not None
-        return objection
+        if self._parser.is_refused(command):
+            return NO_MOVE
+        return ONE_AT_A_TIME if self._parser.is_several(command, self._things) else None
 
     # -- what comes back -----------------------------------------------------------------------------------
 
@@ -177,6 +186,7 @@ class Play:
             return replace(
                 observation, description="", inventory="", admissible=plain_actions(LOOK_AROUND, (PLAYER,))
             )
+        self._now_reads(reply)
         scene = self.scenes.read(reply)
         self._map.enter(scene.room, command)
         valid = self._valid(reply["actions"], scene)
@@ -185,6 +195,13 @@ class Play:
         return replace(
             observation, description=reply["look"], inventory=reply["inventory"], admissible=actions, graph=graph
         )
+
+    def _now_reads(self, reply: Message) -> None:
+        """What is in sight by which names, and how long a line may be."""
+        named = (name for names in (reply["aliases"] or {}).values() for name in names)
+        self._things = frozenset((*(name.lower() for name in reply["nodes"]), *named))
+        most, words = reply["fits"] or (LARGEST_COMMAND, None)
+        self._room = min(most, LARGEST_COMMAND), words
 
     def _valid(self, found: Sequence[tuple[str, list[str]]] | None, scene: RoomScene) -> tuple[Action, ...]:
         """The valid actions that are not denied, sorted by text."""

@@ -24,7 +24,6 @@ from cbr_jericho.commands import (
     asks_to_leave,
     clean_command,
     is_denied,
-    is_several,
     shorten,
 )
 from cbr_jericho.config import JerichoConfig
@@ -175,16 +174,6 @@ def test_denied_commands():
     refused = ["quit", "QUIT", "save", "restart now", "undo", "take all", "take all from box", "wait", "version"]
     played = ["take lamp", "quite", "waiter", "ask man to take all", "look", ""]
     assert [command for command in refused + played if is_denied(command, denied)] == refused
-
-
-@pytest.mark.parametrize("command", ["look. inventory", "take key then go north", "n.e", "open door;enter"])
-def test_several_commands_in_one_line(command):
-    assert is_several(command)
-
-
-@pytest.mark.parametrize("command", ["look.", "k9, shoot boulder", "take lamp and sword", "open nearthen gate"])
-def test_one_command_in_one_line(command):
-    assert not is_several(command)
 
 
 def test_questions_of_the_interpreter_and_of_the_story():

@@ -7,7 +7,7 @@ import json
 import logging
 import shutil
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -293,6 +293,9 @@ def evaluation(work: Work, splits: Sequence[str]) -> dict[str, Any]:
         found[split] |= {mode: _measured(work, split, mode) for mode in (*others, "random")}
         facts = [environment.game_info(game) for game in environment.games(split)]
         found[split]["optimal_steps"] = mean(fact.get("optimal_steps") for fact in facts)
+        if all(map(unscored, facts)):
+            for figures in (found[split], *(found[split][mode] for mode in (*others, "random"))):
+                figures["score"] = {"mean": None, "std": None}
     return found
 
 
@@ -319,7 +322,9 @@ def _results(work: Work, progress: Progress, evaluation: dict[str, Any]) -> dict
     """What results.json holds. There is no clock in it."""
     from cbrcore.cycle.evaluation import ood_gap
 
-    scores, retriever = progress.recent_scores, work.parts.reasoner.retriever
+    retriever, protocol = work.parts.reasoner.retriever, _protocol(work.recipe, work.parts)
+    scored = not all(map(unscored, protocol["games"]["train"].values()))
+    scores = progress.recent_scores if scored else ()
     return {
         "schema": 1,
         "name": work.recipe.name,
@@ -327,7 +332,7 @@ def _results(work: Work, progress: Progress, evaluation: dict[str, Any]) -> dict
         "ood_gap": ood_gap(evaluation),
         "training": {
             "avg_score_last_100": statistics.fmean(scores) if scores else None,
-            "best_score": progress.best_score,
+            "best_score": progress.best_score if scored else None,
             "endings": dict(sorted(progress.endings.items())),
             "env_steps": progress.env_steps,
             "episodes": progress.games_played,
@@ -335,8 +340,13 @@ def _results(work: Work, progress: Progress, evaluation: dict[str, Any]) -> dict
             "pretraining": progress.pretraining,
             "skipped_updates": progress.skipped_updates,
         },
-        "protocol": _protocol(work.recipe, work.parts),
+        "protocol": protocol,
     }
+
+
+def unscored(facts: Mapping[str, Any]) -> bool:
+    """Whether a game is one of points (it tells an `initial_score`) that nobody can read."""
+    return facts.get("initial_score", 0) is None
 
 
 def _protocol(recipe: Recipe, parts: Parts) -> dict[str, Any]:

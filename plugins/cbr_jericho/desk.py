@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,7 +36,9 @@ class Desk:
     """
 
     def __init__(self, request: Message, announce: Callable[[Message], None]) -> None:
-        self.engine = Engine(Path(request["path"]), request["seed"])
+        story = Path(request["scratch"]) / request["name"]
+        story.write_bytes(base64.b64decode(request["story"]))
+        self.engine = Engine(story, request["seed"])
         self.search = ActionSearch(self.engine, request["templates"], request["tagger"])
         self.surroundings = Surroundings(self.engine)
         self.keys: dict[str, CacheKeys] = {

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from cbr_isolate.files import named_path
 from cbr_isolate.protocol import Message
 from cbr_jericho.config import LARGEST_SEED, JerichoConfig
 from cbr_jericho.graphs import SceneReader, TextScenes, TreeScenes
 from cbr_jericho.play import Play
 from cbr_jericho.stories import Story, check_story_file, find_story, generated_story
+from cbr_jericho.stories.check import read_story, story_md5
 from cbr_jericho.stories.titles import titles_by_md5
 from cbr_jericho.supervisor import Supervisor
 from cbr_jericho.tagging import installed_model
-from cbrcore.config import expand_path
 from cbrcore.errors import GameError, suggest
 from cbrcore.interfaces import Build
 from cbrcore.rng import derive_seed
@@ -35,22 +37,27 @@ class JerichoEnvironment:
 
     `step` is `send` and `receive`: several environments step at once if all are sent to before any is received
     from.
-
-    Attributes:
-        handicaps: what makes the task easier than the bare text game.
     """
 
     def __init__(self, config: JerichoConfig, build: Build) -> None:
         self.config = config
         self.build = build
+
+    @property
+    def handicaps(self) -> Mapping[str, Any]:
+        """For a story that Jericho does not know, once it was found: what is left of them."""
+        config = self.config
+        known = "_story" not in self.__dict__ or self._story.known
         by_world = config.cache and config.cache_key == "world"
-        self.handicaps: Mapping[str, Any] = {
-            "valid_actions": f"found by Jericho's search; words to try from the {config.tagger} tagger"
-            + ("; remembered per world, not quite exact" if by_world else ""),
+        searched = f"found by Jericho's search; words to try from the {config.tagger} tagger"
+        searched += "; remembered per world, not quite exact" if by_world else ""
+        by_walkthrough = config.seed == "walkthrough" and known
+        return {
+            "valid_actions": searched if known else "none: no search, as Jericho does not know the story",
             "look_and_inventory": "asked at every step and taken back",
             "state_graph": "the game's object tree" if config.graph == "tree" else "from the texts",
             "chance": "the same in every episode"
-            + (", with the seed of the walkthrough" if config.seed == "walkthrough" else ""),
+            + (", with the seed of the walkthrough" if by_walkthrough else ""),
         }
 
     def __repr__(self) -> str:
@@ -173,8 +180,8 @@ class JerichoEnvironment:
         if game == GENERATED:
             return generated_story(0, self.build.cache_dir)
         if "/" in game or Path(game).suffix:
-            return check_story_file(expand_path(game, base), allow_unknown=self.config.allow_unknown_rom)
-        return find_story(game, None if folder is None else expand_path(folder, base))
+            return check_story_file(named_path(game, base), allow_unknown=self.config.allow_unknown_rom)
+        return find_story(game, None if folder is None else named_path(folder, base))
 
     @cached_property
     def _play(self) -> Play:
@@ -183,10 +190,15 @@ class JerichoEnvironment:
         return Play(self._story.name, Supervisor(self._request(), label, self.config), scenes, self.config)
 
     def _request(self) -> Message:
-        """Opens the story in a worker."""
+        """Opens the story in a worker, which gets a copy under a name of ours: long, odd or vanished paths never
+        reach native code. (It takes stories called tw-... for TextWorld's.)"""
         story, cache = self._story, self.build.cache_dir / "jericho" / f"{self._story.md5}.sqlite"
+        content = read_story(story.path)
+        if story_md5(content) != story.md5:
+            raise GameError(f"{story.path} has changed while it was being loaded", hint="Start again.")
         return {
-            "path": str(story.path.resolve()),
+            "name": ("tw-story.z" if story.path.name.startswith("tw-") else "story.z") + str(story.version),
+            "story": base64.b64encode(content).decode(),
             "seed": self._seed(),
             "templates": list(story.templates),
             "tagger": self.config.tagger,

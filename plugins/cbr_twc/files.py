@@ -7,12 +7,12 @@ import hashlib
 import json
 import logging
 import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from cbr_isolate.files import fault_of, named_path
 from cbr_twc.config import TwcConfig
 from cbr_twc.reading import load_game, read_json
 from cbrcore.errors import GameError
@@ -64,16 +64,15 @@ def benchmark_folder(config: TwcConfig, recipe_dir: Path) -> Path:
         GameError: neither `games_dir` nor CBR_GAMES says so, or there is no such folder.
     """
     if config.games_dir is not None:
-        folder = recipe_dir / Path(os.path.expandvars(config.games_dir)).expanduser()
+        folder = named_path(config.games_dir, recipe_dir)
         origin = f"`games_dir: {config.games_dir}`"
     elif os.environ.get("CBR_GAMES"):
         folder = Path(os.environ["CBR_GAMES"]).expanduser() / "twc"
         origin = f"CBR_GAMES={os.environ['CBR_GAMES']}"
     else:
         raise GameError("where are the TWC games? Neither `games_dir` nor CBR_GAMES is set.", hint=ELSEWHERE)
-    if not folder.is_dir():
-        what = "is not a folder" if folder.exists() else "does not exist"
-        raise GameError(f"the folder of TWC games {folder} ({origin}) {what}", hint=ELSEWHERE)
+    if fault := fault_of(folder, "folder"):
+        raise GameError(f"{folder}: {fault} (where {origin} says that the TWC games are)", hint=ELSEWHERE)
     return folder
 
 
@@ -139,24 +138,20 @@ def _refuse_doubles(games: list[GameFiles]) -> None:
 
 def check_readable(path: Path) -> None:
     """GameError unless `path` is a regular file that we may read."""
-    try:
-        mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):
-            raise GameError(
-                f"{path} is not a file but a {'folder' if stat.S_ISDIR(mode) else 'device'}", hint=ACCEPTED
-            )
-        path.open("rb").close()
-    except FileNotFoundError as error:
-        what = f"a link to {os.readlink(path)}, which does not exist" if path.is_symlink() else "missing"
-        raise GameError(f"{path} is {what}", hint=f"A game is {ACCEPTED}.") from error
-    except OSError as error:
-        raise GameError(f"{path} cannot be read: {error.strerror}", hint=f"chmod u+r '{path}'") from error
+    if fault := fault_of(path):
+        hint = f"chmod u+r '{path}'" if fault == "permission denied" else f"A game is {ACCEPTED}."
+        raise GameError(f"{path}: {fault}", hint=hint)
 
 
 def check_story(path: Path) -> None:
     """GameError unless `path` holds a whole version-8 story file."""
     check_readable(path)
-    fault = next(_faults(path.read_bytes()), None)
+    check_content(path, path.read_bytes())
+
+
+def check_content(path: Path, content: bytes) -> None:
+    """GameError unless `content`, which was read from `path`, is a whole version-8 story."""
+    fault = next(_faults(content), None)
     if fault is not None:
         raise GameError(
             f"{path} {fault}", hint="Download it again, or delete it: it is compiled from its .json when needed."

@@ -7,6 +7,7 @@ answer, the command is only noted. When the interpreter is needed, it first exec
 from __future__ import annotations
 
 import re
+import tempfile
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -14,11 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cbr_twc.commands import carried_out, without_articles, without_trace
+from cbr_twc.files import check_content, check_readable
 from cbrcore.errors import GameError
 from cbrcore.types import Ending
 
 SEED = 1234
 """TWC games draw nothing at random; jericho would take the time of day if it were given no seed."""
+
+MOST_READ = 64
+"""Stories kept in memory, of about half a MiB each."""
 
 _BANNER_END = "$$$$$$$"
 _SCORED = re.compile(r"Your score has just gone up by|Your score changed by")
@@ -54,20 +59,28 @@ class Answer:
 
 
 class Engine:
-    """One story file in the Z-machine.
+    """One story in the Z-machine, which sees a copy of its file under a name of ours: long, odd or vanished paths,
+    and what is damaged, never reach native code. (It takes stories called tw-... for TextWorld's.)
+
+    Args:
+        name: the file's.
+        content: a whole story; see `check_content`.
 
     Attributes:
         opening: what the game prints first, without the banner.
         sent: how many commands of `history` it has executed.
     """
 
-    def __init__(self, story: Path) -> None:
+    def __init__(self, name: str, content: bytes) -> None:
         import jericho
 
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="cbr-story-") as folder:
             warnings.simplefilter("ignore", jericho.UnsupportedGameWarning)
-            self._frotz = jericho.FrotzEnv(str(story), SEED)
-        self.opening = without_trace(self._frotz.reset()[0].split(_BANNER_END)[-1])
+            copy = Path(folder) / ("tw-story.z8" if name.startswith("tw-") else "story.z8")
+            copy.write_bytes(content)
+            self._frotz = jericho.FrotzEnv(str(copy), SEED)
+            opening: str = self._frotz.reset()[0]  # it reads the file again
+        self.opening = without_trace(opening.split(_BANNER_END)[-1])
         self._frotz.step("tw-trace-actions")  # takes no turn
         self._start = self._frotz.get_state()
         self.history: Sequence[str] = ()
@@ -104,6 +117,7 @@ class Engines:
     def __init__(self, limit: int = 8) -> None:
         self.limit = limit
         self._open: OrderedDict[Path, Engine] = OrderedDict()
+        self._read: dict[Path, bytes] = {}
 
     def __repr__(self) -> str:
         return f"Engines({len(self._open)} open, at most {self.limit})"
@@ -116,9 +130,24 @@ class Engines:
         if story not in self._open:
             while len(self._open) >= self.limit:
                 self._open.popitem(last=False)[1].close()
-            self._open[story] = Engine(story)
+            self._open[story] = Engine(story.name, self._content(story))
         self._open.move_to_end(story)
         return self._open[story]
+
+    def _content(self, story: Path) -> bytes:
+        """Of the file as it was first read, checked; of `MOST_READ` files.
+
+        Raises:
+            GameError: it cannot be read, or is no whole story any more.
+        """
+        if story not in self._read:
+            check_readable(story)
+            content = story.read_bytes()
+            check_content(story, content)
+            if len(self._read) >= MOST_READ:
+                return content
+            self._read[story] = content
+        return self._read[story]
 
     def close(self) -> None:
         """Close all."""

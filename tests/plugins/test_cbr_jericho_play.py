@@ -14,9 +14,9 @@ from jericho_play import check_contract, observations, open_game, say, texts
 
 from cbr_jericho.commands import ANSWERS, LOOK_AROUND
 from cbr_jericho.config import JerichoConfig
-from cbr_jericho.environment import JerichoEnvironment
+from cbr_jericho.environment import SEED_WITHOUT_WALKTHROUGH, JerichoEnvironment
 from cbr_jericho.play import NO_MOVE, ONE_AT_A_TIME
-from cbrcore.errors import GameError
+from cbrcore.errors import CbrError, GameError
 from cbrcore.interfaces import Build, Environment
 from cbrcore.testing import EnvironmentSuite
 from cbrcore.types import Ending, Observation
@@ -165,7 +165,7 @@ def test_valid_actions_are_jerichos(games_dir, cache_dir, game, commands):
 _OFFERED = """
 import json, sys, pathlib
 from cbr_jericho.config import JerichoConfig
-from cbr_jericho.environment import JerichoEnvironment
+from cbr_jericho.environment import SEED_WITHOUT_WALKTHROUGH, JerichoEnvironment
 from cbrcore.interfaces import Build
 from cbrcore.types import Action
 config = JerichoConfig(game="zork1", rom_dir=sys.argv[1], cache=False)
@@ -422,3 +422,69 @@ def test_a_game_that_waits_for_a_key(games_dir, cache_dir):
         assert texts(waiting) == sorted(ANSWERS)
         assert (waiting.description, waiting.inventory) == ("", "")
         assert "Press SPACE" in waiting.feedback
+
+
+# -- stories that Jericho does not know --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unknown(games_dir, tmp_path):
+    """Zork I with a byte more: it can be played, and nothing is known of it."""
+    path = tmp_path / "mine.z5"
+    path.write_bytes((games_dir / "jericho" / "zork1.z5").read_bytes() + b"\0")
+    return path
+
+
+def test_what_makes_an_unknown_story_easier_is_what_did_run(games_dir, tmp_path, unknown):
+    with closing(open_game(games_dir, tmp_path, str(unknown), allow_unknown_rom=True)) as environment:
+        environment.games("train")
+        handicaps = environment.handicaps
+        environment.reset("mine", 0)
+        assert environment.handicaps == handicaps
+        assert environment.figures()["counts"]["searched"] == 0
+    assert handicaps["valid_actions"].startswith("none")
+    assert "walkthrough" not in handicaps["chance"]
+
+
+def test_stories_without_walkthrough_have_a_seed_all_the_same(games_dir, tmp_path, cache_dir, unknown):
+    """Without one the interpreter would take the time of day."""
+    generated = JerichoEnvironment(JerichoConfig(game="generated"), Build(cache_dir=cache_dir))
+    with closing(generated), closing(open_game(games_dir, tmp_path, str(unknown), allow_unknown_rom=True)) as mine:
+        for environment in (generated, mine):
+            (game,) = environment.games("train")
+            assert environment.game_info(game)["seed"] == SEED_WITHOUT_WALKTHROUGH
+
+
+def test_the_score_of_an_unknown_story_is_not_available(here, tmp_path, unknown):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        "schema: 1\n"
+        f"environment: {{use: cbr_jericho/jericho, game: {unknown}, allow_unknown_rom: true, max_steps: 3}}\n"
+        "text_encoder: {use: cbr_text_encoders/untrained, dim: 8}\nagent: {use: cbr_random/random}\n"
+        "recorders: []\nevaluation: {splits: [train], passes: 1}\nrun: {episodes: 2}\n"
+    )
+    done = here("run", recipe, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["training"]["avg_score_last_100"] is results["training"]["best_score"] is None
+    measured = results["evaluation"]["train"]
+    assert measured["score"] == measured["random"]["score"] == {"mean": None, "std": None}
+    assert measured["norm_score"] == {"mean": None, "std": None}
+    assert results["protocol"]["handicaps"]["valid_actions"].startswith("none")
+    assert "- ± -" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("game", "said"),
+    [("$NOPE/zork1.z5", r"holds \$NOPE, which is not set"), ("~nobody_here/a.z5", "this machine does not know"),
+     ("nowhere.z5", r"nowhere\.z5: a link to nowhere \(-> /no/where\)"),
+     ("missing.z5", r"missing\.z5: no such file"), ("folder.z5", r"folder\.z5: is a folder"),
+     ("$HERE/nowhere.z5", "a link to nowhere")],
+)  # fmt: skip
+def test_paths_of_stories_are_read_by_one_rule(tmp_path, monkeypatch, game, said):
+    monkeypatch.setenv("HERE", str(tmp_path))
+    (tmp_path / "nowhere.z5").symlink_to("/no/where")
+    (tmp_path / "folder.z5").mkdir()
+    path = game if game[0] in "$~" else str(tmp_path / game)
+    with pytest.raises(CbrError, match=said):
+        JerichoEnvironment(JerichoConfig(game=path), Build(recipe_dir=tmp_path)).games("train")

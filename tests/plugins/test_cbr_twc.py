@@ -557,7 +557,8 @@ def test_an_engine_that_was_closed_comes_back_where_the_episode_is(generated, bu
 
 def test_an_engine_restarts_exactly(generated):
     (name,) = generated.games("train")
-    engine = Engine(generated._find(name).z8)
+    story = generated._find(name).z8
+    engine = Engine(story.name, story.read_bytes())
     plan = optimal_plan(generated._find(name).json)
     runs = []
     for _ in range(2):

@@ -7,13 +7,12 @@ A story is what its checksum says it is; names and suffixes decide nothing.
 from __future__ import annotations
 
 import hashlib
-import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from cbr_isolate.files import fault_of
 from cbr_jericho.stories.titles import titles_by_md5, titles_by_name
 from cbrcore.errors import GameError
 
@@ -48,6 +47,11 @@ class Story:
     generated: bool = False
     templates: tuple[str, ...] = ()
 
+    @property
+    def known(self) -> bool:
+        """Whether it can be searched for valid actions, and has a score."""
+        return self.generated or self.md5 in titles_by_md5()
+
 
 class Fault(NamedTuple):
     """What is wrong with a file, as the end of a sentence, and what to type."""
@@ -80,21 +84,16 @@ def check_story_file(path: Path | str, *, allow_unknown: bool = False) -> Story:
 
 def read_story(path: Path) -> bytes:
     """The bytes of a regular file of at most `MAX_STORY_BYTES`; GameError says why it cannot be read."""
+    if fault := fault_of(path):
+        hint = f"Type: chmod u+r '{path}'" if fault == "permission denied" else GET_STORY
+        raise GameError(f"{path}: {fault}", hint=hint)
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            what = "a folder" if stat.S_ISDIR(status.st_mode) else "a device"
-            raise GameError(f"{path} is {what}, not a story file", hint=GET_STORY)
-        if status.st_size > MAX_STORY_BYTES:
-            size = f"{status.st_size:,} bytes"
-            raise GameError(f"{path} has {size}: too large for a story file", hint=GET_STORY)
+        size = path.stat().st_size
+        if size > MAX_STORY_BYTES:
+            raise GameError(f"{path} has {size:,} bytes: too large for a story file", hint=GET_STORY)
         return path.read_bytes()
-    except FileNotFoundError as error:
-        what = f"is a link to {os.readlink(path)}, which does not exist" if path.is_symlink() else "does not exist"
-        raise GameError(f"{path} {what}", hint=GET_STORY) from error
     except OSError as error:
-        hint = f"Type: chmod u+r '{path}'" if isinstance(error, PermissionError) else GET_STORY
-        raise GameError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
+        raise GameError(f"{path}: {error.strerror}", hint=GET_STORY) from error
 
 
 def story_md5(content: bytes) -> str:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+from cbr_isolate.files import fault_of
 from cbr_jericho.stories.check import MAX_STORY_BYTES, Story, check_story_file, story_md5
 from cbr_jericho.stories.titles import PAPER_GAMES, Title, titles_by_md5, titles_by_name
 from cbrcore.errors import GameError, closest
@@ -116,11 +117,7 @@ def _not_found(title: Title, folders: list[Path]) -> str:
 
 
 def _holds(folder: Path) -> str:
-    try:
-        next(folder.iterdir(), None)
-    except OSError as error:
-        return error.strerror or str(error)
-    return f"{len(stories_in(folder))} of {len(titles_by_name())} supported games"
+    return fault_of(folder, "folder") or f"{len(stories_in(folder))} of {len(titles_by_name())} supported games"
 
 
 def _identified(folder: Path) -> Iterator[tuple[Path, str, int]]:

@@ -87,10 +87,13 @@ HEAVY = {
     "sklearn",
 }
 
-SHARED = {"cbr_nn", "cbr_commonsense", "cbr_keys", "cbr_a2c", "cbr_memory", "cbr_report", "cbr_open", "cbr_sweep"}
+SHARED = {
+    "cbr_nn", "cbr_commonsense", "cbr_keys", "cbr_a2c", "cbr_memory", "cbr_report", "cbr_open", "cbr_sweep",
+    "cbr_cache",
+}  # fmt: skip
 """Plugins and packages that others may import: networks, knowledge, keys, losses, case files, figures, opened
-runs, a table's variants."""
-PLAIN = {"cbr_nn", "cbr_commonsense", "cbr_keys", "cbr_open"}
+runs, a table's variants, caches on disk."""
+PLAIN = {"cbr_nn", "cbr_commonsense", "cbr_keys", "cbr_open", "cbr_cache"}
 """Of these, packages that offer nothing themselves."""
 
 PUBLIC = {

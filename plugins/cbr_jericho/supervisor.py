@@ -6,6 +6,8 @@ import logging
 from collections import Counter, deque
 from collections.abc import Sequence
 
+from cbr_cache.tally import shared_tally
+from cbr_jericho.cache import NAME
 from cbr_jericho.client import Worker, WorkerDied
 from cbr_jericho.config import JerichoConfig
 from cbr_jericho.protocol import Message
@@ -28,7 +30,7 @@ class Supervisor:
         label: names the game in messages.
 
     Attributes:
-        counts: engine_errors, searches_given_up.
+        counts: engine_errors, searches_given_up; entries of the cache that were damaged and are made anew.
         facts: what the worker says of the story once; loads it.
     """
 
@@ -37,6 +39,7 @@ class Supervisor:
         self.config = config
         self.counts: Counter[str] = Counter()
         self._request = request
+        self._tally = shared_tally(f"{NAME} {request['cache']}")
         self._worker: Worker | None = None
         self._facts: Message | None = None
         self._given_up: set[str] = set()
@@ -84,6 +87,9 @@ class Supervisor:
                 reply = self._await_search(reply)
         except WorkerDied as error:
             raise self._lost(str(error)) from error
+        if "wrong_entry" in reply:
+            self.counts["cache_entries_renewed"] += 1
+            self._tally.add(reply["wrong_entry"], "is damaged")
         if reply["ending"] == "engine_error":
             raise self._lost("halted at an illegal operation")
         return reply

@@ -434,17 +434,10 @@ def test_a_cache_that_cannot_be_used_is_done_without(tmp_path, caplog, fault):
         path = tmp_path / "file" / "story.sqlite"
     with caplog.at_level(logging.WARNING):
         cache = ActionCache(path, "x")
-    cache.put(b"state", 1)
-    assert cache.get(b"state") is None
+        cache.put(b"state", 1)
+        assert cache.get(b"state") == (1 if fault == "no database" else None)
+    assert len(caplog.messages) == 1
     assert str(path) in caplog.text
-
-
-def test_a_damaged_entry_is_searched_again(tmp_path):
-    cache = ActionCache(tmp_path / "story.sqlite", "x")
-    cache.put(b"state", 1)
-    with sqlite3.connect(cache.path) as database:
-        database.execute("UPDATE valid SET entry = '[1,'")
-    assert cache.get(b"state") is None
 
 
 _WRITER = """

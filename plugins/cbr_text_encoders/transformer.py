@@ -15,7 +15,8 @@ from torch import Tensor
 
 from cbr_text_encoders.cache import CachedVectors, CacheFile
 from cbr_text_encoders.config import TransformerConfig
-from cbr_text_encoders.folder import find_folder, fingerprint, read_config
+from cbr_text_encoders.folder import find_folder, fingerprint, further_files
+from cbr_text_encoders.sound import read_config
 from cbr_text_encoders.table import VectorTable
 from cbrcore.errors import ModelError
 from cbrcore.interfaces import Build
@@ -41,8 +42,13 @@ class TransformerEncoder:
         self.dim: int = facts["dim"]
         model = f"{facts['model_type']}-{self.dim}@{fingerprint(self.folder, file)}"
         self.identity = f"{model}/{config.pooling}/{config.max_tokens}/v1"
-        store = CachedVectors(file, f"{self.identity}/{_machinery(build.device)}", self.dim) if file else None
+        store = self._store(file) if file else None
         self._table = VectorTable(self.dim, build.device, self._compute, store)
+
+    def _store(self, file: CacheFile) -> CachedVectors:
+        """Vectors of this model, this machine and these versions; "checked" are those with a checksum."""
+        made_by = (self.identity, _machinery(self.device), further_files(self.folder, file), "checked")
+        return CachedVectors(file, "/".join(made_by), self.dim)
 
     def __repr__(self) -> str:
         return f"TransformerEncoder({self.config.model or 'packaged MiniLM'}, {self.identity})"
@@ -84,10 +90,13 @@ class TransformerEncoder:
     def _load(self) -> tuple[Any, Any]:
         from transformers import AutoModel, AutoTokenizer
 
-        folder = str(self.folder)
+        folder, mine = str(self.folder), {"local_files_only": True, "trust_remote_code": False}
         # cut on the left: what happened last stands at the end of a text
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, truncation_side="left")
-        model = AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True)
+        tokenizer = AutoTokenizer.from_pretrained(folder, truncation_side="left", **mine)
+        model, told = AutoModel.from_pretrained(folder, use_safetensors=True, output_loading_info=True, **mine)
+        absent = sorted(name for name in told["missing_keys"] if "pooler" not in name)
+        if absent:  # they were drawn at random
+            raise ModelError(f"the weights lack {len(absent)} tensors, among them {absent[0]}")
         return tokenizer, model.float().eval().requires_grad_(False).to(self.device)
 
 
@@ -99,7 +108,7 @@ def _positions(config: Any) -> int:
 
 def _machinery(device: str) -> str:
     """What rounds differently: a vector from another machine or version is not taken from the cache."""
-    versions = f"torch-{version('torch')}/transformers-{version('transformers')}"
+    versions = "/".join(f"{name}-{version(name)}" for name in ("torch", "transformers", "tokenizers"))
     return f"{device.partition(':')[0]}/{torch.backends.cpu.get_cpu_capability()}/{versions}"
 
 

@@ -35,6 +35,14 @@ FROM_OUTSIDE = frozenset(
 since the statements are always the same."""
 
 
+FAILURES = (sqlite3.Error, UnicodeError, OSError)
+"""What Python raises; UnicodeError where a message of SQLite quotes a damaged file."""
+
+
+class Damage(sqlite3.DatabaseError):
+    """The file does not keep what was written to it."""
+
+
 class Table(NamedTuple):
     """A table of checked entries, and what its columns are called.
 
@@ -89,7 +97,7 @@ class Database:
                 break
             try:
                 return work(self._connection or self._open())
-            except (sqlite3.Error, OSError) as error:
+            except FAILURES as error:
                 self._disconnect()
                 if not _is_damage(error) or not self._put_aside(error):
                     self._give_up(error)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cbr_cache.checksums import Checksums
-from cbr_cache.database import Database, Table
+from cbr_cache.database import Damage, Database, Table
 from cbr_cache.tally import Tally, shared_tally
 
 
@@ -53,13 +53,15 @@ class Entries:
     def put(self, values: Mapping[bytes, bytes]) -> None:
         """Keep values."""
         rows = [(self.identity, key, value, self._checksums.of(key, value)) for key, value in values.items()]
-        wrong = [row for row in rows if row[1] in self._wrong]
-        others = [row for row in rows if row[1] not in self._wrong]
 
         def work(connection: sqlite3.Connection) -> bool:
             connection.execute("BEGIN IMMEDIATE")
-            connection.executemany(f"INSERT OR REPLACE {self._insert}", wrong)
-            connection.executemany(f"INSERT OR IGNORE {self._insert}", others)
+            for row in rows:
+                wrong = row[1] in self._wrong
+                connection.execute(f"INSERT OR {'REPLACE' if wrong else 'IGNORE'} {self._insert}", row)
+                kept = self._row(connection, row[1])
+                if kept is None or (wrong and kept != row[2:]):
+                    raise Damage("an entry is not found where it was just written")
             connection.execute("COMMIT")
             return True
 

@@ -6,7 +6,6 @@ import contextlib
 import json
 import logging
 import os
-import sqlite3
 import subprocess
 import sys
 from dataclasses import dataclass

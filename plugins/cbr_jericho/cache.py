@@ -18,8 +18,8 @@ from cbr_cache.tally import Tally
 FORMAT = 3
 """Part of every key; a change of what an entry holds, or of how states are told apart, makes it grow."""
 
-WAIT_S = 20.0
-"""How long a writer waits for another process."""
+WAIT_S = 2.0
+"""How long to wait for another process; a step has a time limit, and every entry can be searched for."""
 
 TABLE = Table("valid", "identity", "state", "entry", value_type="TEXT")
 
@@ -51,6 +51,7 @@ class ActionCache:
         self.tally = Tally(f"{NAME} {path}", logging.DEBUG)
         self._read = read
         self._database = Database(path, NAME, (TABLE,), patience=WAIT_S, keep_open=True)
+        self._database.run(lambda connection: None)  # whatever keeps it from being opened is said at the start
         self._entries = Entries(self._database, TABLE, f"{FORMAT} {identity}", tally=self.tally)
 
     def __repr__(self) -> str:

@@ -21,6 +21,8 @@ from cbr_text_encoders.table import VectorTable
 from cbrcore.errors import ModelError
 from cbrcore.interfaces import Build
 
+MODEL_HINT = "download the model's files again, or leave `model` out to use the packaged MiniLM"
+
 
 class TransformerEncoder:
     """Mean-pooled or first-token vectors of a transformers model.
@@ -64,10 +66,22 @@ class TransformerEncoder:
     def _compute(self, texts: Sequence[str]) -> Tensor:
         """n texts -> [n, dim]."""
         with torch.no_grad(), _one_thread():
-            return torch.stack([self._vector(text) for text in texts])
+            return torch.stack([self._checked(text) for text in texts])
 
-    def _vector(self, text: str) -> Tensor:
-        tokenizer, model, limit = self._loaded
+    def _checked(self, text: str) -> Tensor:
+        """[dim]; ModelError names the folder, and a text for which the model has no such vector."""
+        loaded = self._loaded
+        try:
+            vector = self._vector(text, *loaded)
+            if vector.shape != (self.dim,):
+                raise ValueError(f"a vector of shape {list(vector.shape)}; config.json says {self.dim}")
+        except Exception as error:  # whatever torch raises where tokeniser and model do not fit each other
+            raise ModelError(
+                f"the text encoder in {self.folder} fails on the text {text!r:.80}: {error}", hint=MODEL_HINT
+            ) from error
+        return vector
+
+    def _vector(self, text: str, tokenizer: Any, model: Any, limit: int) -> Tensor:
         tokens = tokenizer(text, truncation=True, max_length=limit, return_tensors="pt").to(self.device)
         hidden: Tensor = model(**tokens).last_hidden_state[0]  # [tokens, dim]
         return hidden[0] if self.config.pooling == "cls" else hidden.mean(dim=0)
@@ -79,13 +93,12 @@ class TransformerEncoder:
         try:
             with _quiet():
                 tokenizer, model = self._load()
+            limits = (self.config.max_tokens, tokenizer.model_max_length, _positions(model.config))
+            return tokenizer, model, min(limits)
         except Exception as error:  # whatever transformers raises for a damaged or unknown model
             raise ModelError(
-                f"the text encoder in {self.folder} cannot be loaded: {error}",
-                hint="download the model's files again, or leave `model` out to use the packaged MiniLM",
+                f"the text encoder in {self.folder} cannot be loaded: {error}", hint=MODEL_HINT
             ) from error
-        limits = (self.config.max_tokens, tokenizer.model_max_length, _positions(model.config))
-        return tokenizer, model, min(limits)
 
     def _load(self) -> tuple[Any, Any]:
         from transformers import AutoModel, AutoTokenizer

@@ -7,6 +7,7 @@ import json
 import logging
 import multiprocessing
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -382,6 +383,45 @@ def test_weights_that_lack_a_tensor_are_not_made_up(tiny_model: Path, tmp_path: 
     _header(lambda header: header.replace(b"word_embeddings", b"word_embeddinks"))(folder)
     with pytest.raises(ModelError, match=r"lack 1 tensors, among them .*word_embeddings"):
         tiny(folder, tmp_path).encode(["lamp"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _json("tokenizer_config.json", {"model_max_length": "many"}),
+        _json("tokenizer_config.json", {"model_max_length": None}),
+        _json("config.json", {"max_position_embeddings": "many"}),
+        _json("config.json", {"num_attention_heads": 3}),
+        _json("config.json", {"dim": 16, "hidden_size": 32}),
+        _json("config.json", {"num_hidden_layers": -1}),
+        _json("config.json", {"hidden_act": "magic"}),
+        _json("config.json", {"vocab_size": 3}),
+        _json("tokenizer.json", "{}"),
+        _json("tokenizer.json", '[{"a": 1}]'),
+    ],
+)
+def test_a_model_whose_files_do_not_fit_each_other_ends_in_no_traceback(
+    tiny_model: Path, tmp_path: Path, change: Callable[[Path], object]
+) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "tiny")
+    change(folder)
+    try:
+        vector = tiny(folder, tmp_path).encode(["old lamp"])
+    except ModelError as error:
+        said = str(error)
+    else:
+        said = f"{folder}" if vector.shape == (1, 16) else ""
+    assert str(folder) in said
+
+
+def test_a_text_on_which_the_model_fails_is_named(tiny_model: Path, tmp_path: Path) -> None:
+    """The tokeniser knows more words than the model."""
+    folder = shutil.copytree(tiny_model, tmp_path / "tiny")
+    tokenizer = (folder / "tokenizer.json").read_text()
+    (folder / "tokenizer.json").write_text(re.sub(r'"lamp": *6', '"lamp": 60', tokenizer))
+    assert tiny(folder, tmp_path).encode(["key"]).shape == (1, 16)
+    with pytest.raises(ModelError, match="fails on the text 'old lamp'"):
+        tiny(folder, tmp_path).encode(["key", "old lamp"])
 
 
 def test_damaged_weights_are_a_clear_error(tiny_model: Path, tmp_path: Path) -> None:

@@ -87,11 +87,13 @@ HEAVY = {
     "sklearn",
 }
 
-SHARED = {"cbr_nn", "cbr_commonsense", "cbr_keys", "cbr_a2c", "cbr_memory", "cbr_report", "cbr_open", "cbr_sweep",
-          "cbr_isolate"}  # fmt: skip
+SHARED = {
+    "cbr_nn", "cbr_commonsense", "cbr_keys", "cbr_a2c", "cbr_memory", "cbr_report", "cbr_open", "cbr_sweep",
+    "cbr_isolate", "cbr_cache",
+}  # fmt: skip
 """Plugins and packages that others may import: networks, knowledge, keys, losses, case files, figures, opened
-runs, a table's variants, child processes."""
-PLAIN = {"cbr_nn", "cbr_commonsense", "cbr_keys", "cbr_open", "cbr_isolate"}
+runs, a table's variants, child processes, caches on disk."""
+PLAIN = {"cbr_nn", "cbr_commonsense", "cbr_keys", "cbr_open", "cbr_isolate", "cbr_cache"}
 """Of these, packages that offer nothing themselves."""
 
 PUBLIC = {

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from cbr_cache.checksums import FileState, file_state
 from cbr_commonsense.triples import TripleBase
 from cbrcore.errors import CbrError
 from cbrcore.types import Triple
@@ -62,13 +63,13 @@ def conceptnet(path: Path) -> TripleBase:
     if missing := [file for file in files if not file.is_file()]:
         raise CbrError(f"no file {missing[0]}", hint=WHERE)
     log.info("commonsense from %s", ", ".join(map(str, files)))
-    return _merged(tuple((file, file.stat().st_size, file.stat().st_mtime_ns) for file in files))
+    return _merged(tuple((file, file_state(file)) for file in files))
 
 
 @lru_cache(maxsize=2)
-def _merged(files: tuple[tuple[Path, int, int], ...]) -> TripleBase:
+def _merged(files: tuple[tuple[Path, FileState], ...]) -> TripleBase:
     """Read once per process: the parts of one run are built several times (training, evaluation, play)."""
-    return TripleBase(dict.fromkeys(triple for file, _, _ in files for triple in read_triples(file)))
+    return TripleBase(dict.fromkeys(triple for file, _ in files for triple in read_triples(file)))
 
 
 def manual(path: Path, detail: str) -> dict[str, TripleBase]:

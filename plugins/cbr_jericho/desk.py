@@ -28,7 +28,8 @@ class Desk:
 
     A reply about a state holds `feedback`, `score` and `ending`; while the game goes on also `look`, `inventory`,
     `room`, `triples`, `nodes` and `aliases` (see `surroundings.Facts` and `search.Found`), `fits`
-    (see `Engine.longest_line`), and `actions`: pairs of template and entities, or None where they are not known.
+    (see `Engine.longest_line`), `actions`: pairs of template and entities, or None where they are not known, and
+    `wrong_entry` if the cache held one that is damaged.
 
     Args:
         request: the story, how to search it, where the cache is (`client.Worker` writes it).
@@ -47,7 +48,7 @@ class Desk:
         }
         self.kind: str = request["cache_key"]
         identity = f"{self.engine.md5} jericho-{JERICHO_VERSION} {self.search.tagger.identity}"
-        self.cache = ActionCache(Path(request["cache"]), identity) if request["cache"] else None
+        self.cache = ActionCache(Path(request["cache"]), identity, Found.from_json) if request["cache"] else None
         self.seconds: dict[str, float] = {}
         self.counts = {"observations": 0, "cached": 0, "searched": 0}
         self._given_up = {bytes.fromhex(key) for key in request["given_up"]}
@@ -148,10 +149,10 @@ class Desk:
             return NOTHING
         with self._timed("cache"):
             key = self.keys[self.kind].of(seen)
-            entry = self.cache.get(key) if self.cache else None
-        if entry is not None:
+            known = self._known(key, reply)
+        if known is not None:
             self.counts["cached"] += 1
-            return Found.from_json(entry)
+            return known
         with self._timed("search"):
             if effort == "things" or key in self._given_up:
                 return self.search.things(seen.state)
@@ -161,6 +162,16 @@ class Desk:
         if self.cache:
             for keys in self.keys.values():  # whichever kind a later run asks by
                 self.cache.put(keys.of(seen), found.to_json())
+        return found
+
+    def _known(self, key: bytes, reply: Message) -> Found | None:
+        """What the cache holds; the reply tells of an entry that is wrong."""
+        if self.cache is None:
+            return None
+        wrong = self.cache.tally.entries
+        found: Found | None = self.cache.get(key)
+        if self.cache.tally.entries > wrong:
+            reply["wrong_entry"] = key.hex()
         return found
 
     @contextmanager

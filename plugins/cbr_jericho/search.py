@@ -57,8 +57,15 @@ class Found:
 
     @classmethod
     def from_json(cls, data: Any) -> Found:
+        """What `to_json` gave.
+
+        Raises:
+            ValueError, TypeError, AttributeError: it did not give this.
+        """
         aliases, actions = data
-        return cls(aliases, tuple(Valid(template, tuple(entities)) for template, entities in actions))
+        return cls(
+            dict(aliases.items()), tuple(Valid(template, tuple(entities)) for template, entities in actions)
+        )
 
 
 class ActionSearch:

@@ -6,9 +6,11 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 
+from cbr_cache.tally import shared_tally
 from cbr_isolate.client import Worker, WorkerDied
 from cbr_isolate.faults import Faults
 from cbr_isolate.protocol import Message
+from cbr_jericho.cache import NAME
 from cbr_jericho.config import JerichoConfig
 from cbrcore.errors import RunFailed
 
@@ -26,7 +28,7 @@ class Supervisor:
         label: names the game in messages.
 
     Attributes:
-        counts: engine_errors, searches_given_up.
+        counts: engine_errors, searches_given_up; entries of the cache that were damaged and are made anew.
         facts: what the worker says of the story once; loads it.
     """
 
@@ -36,6 +38,7 @@ class Supervisor:
         self._faults = Faults(label, config.max_faults, hint=ADVICE)
         self.counts: Counter[str] = self._faults.counts
         self._request = request
+        self._tally = shared_tally(f"{NAME} {request['cache']}")
         self._worker: Worker | None = None
         self._facts: Message | None = None
         self._given_up: set[str] = set()
@@ -81,6 +84,9 @@ class Supervisor:
                 reply = self._await_search(reply)
         except WorkerDied as error:
             raise self._faults.lost(str(error)) from error
+        if "wrong_entry" in reply:
+            self.counts["cache_entries_renewed"] += 1
+            self._tally.add(reply["wrong_entry"], "is damaged")
         if reply["ending"] == "engine_error":
             raise self._faults.lost("halted at an illegal operation")
         return reply

@@ -15,10 +15,13 @@ from torch import Tensor
 
 from cbr_text_encoders.cache import CachedVectors, CacheFile
 from cbr_text_encoders.config import TransformerConfig
-from cbr_text_encoders.folder import find_folder, fingerprint, read_config
+from cbr_text_encoders.folder import find_folder, fingerprint, further_files
+from cbr_text_encoders.sound import read_config
 from cbr_text_encoders.table import VectorTable
 from cbrcore.errors import ModelError
 from cbrcore.interfaces import Build
+
+MODEL_HINT = "download the model's files again, or leave `model` out to use the packaged MiniLM"
 
 
 class TransformerEncoder:
@@ -41,8 +44,13 @@ class TransformerEncoder:
         self.dim: int = facts["dim"]
         model = f"{facts['model_type']}-{self.dim}@{fingerprint(self.folder, file)}"
         self.identity = f"{model}/{config.pooling}/{config.max_tokens}/v1"
-        store = CachedVectors(file, f"{self.identity}/{_machinery(build.device)}", self.dim) if file else None
+        store = self._store(file) if file else None
         self._table = VectorTable(self.dim, build.device, self._compute, store)
+
+    def _store(self, file: CacheFile) -> CachedVectors:
+        """Vectors of this model, this machine and these versions; "checked" are those with a checksum."""
+        made_by = (self.identity, _machinery(self.device), further_files(self.folder, file), "checked")
+        return CachedVectors(file, "/".join(made_by), self.dim)
 
     def __repr__(self) -> str:
         return f"TransformerEncoder({self.config.model or 'packaged MiniLM'}, {self.identity})"
@@ -58,10 +66,22 @@ class TransformerEncoder:
     def _compute(self, texts: Sequence[str]) -> Tensor:
         """n texts -> [n, dim]."""
         with torch.no_grad(), _one_thread():
-            return torch.stack([self._vector(text) for text in texts])
+            return torch.stack([self._checked(text) for text in texts])
 
-    def _vector(self, text: str) -> Tensor:
-        tokenizer, model, limit = self._loaded
+    def _checked(self, text: str) -> Tensor:
+        """[dim]; ModelError names the folder, and a text for which the model has no such vector."""
+        loaded = self._loaded
+        try:
+            vector = self._vector(text, *loaded)
+            if vector.shape != (self.dim,):
+                raise ValueError(f"a vector of shape {list(vector.shape)}; config.json says {self.dim}")
+        except Exception as error:  # whatever torch raises where tokeniser and model do not fit each other
+            raise ModelError(
+                f"the text encoder in {self.folder} fails on the text {text!r:.80}: {error}", hint=MODEL_HINT
+            ) from error
+        return vector
+
+    def _vector(self, text: str, tokenizer: Any, model: Any, limit: int) -> Tensor:
         tokens = tokenizer(text, truncation=True, max_length=limit, return_tensors="pt").to(self.device)
         hidden: Tensor = model(**tokens).last_hidden_state[0]  # [tokens, dim]
         return hidden[0] if self.config.pooling == "cls" else hidden.mean(dim=0)
@@ -73,21 +93,23 @@ class TransformerEncoder:
         try:
             with _quiet():
                 tokenizer, model = self._load()
+            limits = (self.config.max_tokens, tokenizer.model_max_length, _positions(model.config))
+            return tokenizer, model, min(limits)
         except Exception as error:  # whatever transformers raises for a damaged or unknown model
             raise ModelError(
-                f"the text encoder in {self.folder} cannot be loaded: {error}",
-                hint="download the model's files again, or leave `model` out to use the packaged MiniLM",
+                f"the text encoder in {self.folder} cannot be loaded: {error}", hint=MODEL_HINT
             ) from error
-        limits = (self.config.max_tokens, tokenizer.model_max_length, _positions(model.config))
-        return tokenizer, model, min(limits)
 
     def _load(self) -> tuple[Any, Any]:
         from transformers import AutoModel, AutoTokenizer
 
-        folder = str(self.folder)
+        folder, mine = str(self.folder), {"local_files_only": True, "trust_remote_code": False}
         # cut on the left: what happened last stands at the end of a text
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, truncation_side="left")
-        model = AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True)
+        tokenizer = AutoTokenizer.from_pretrained(folder, truncation_side="left", **mine)
+        model, told = AutoModel.from_pretrained(folder, use_safetensors=True, output_loading_info=True, **mine)
+        absent = sorted(name for name in told["missing_keys"] if "pooler" not in name)
+        if absent:  # they were drawn at random
+            raise ModelError(f"the weights lack {len(absent)} tensors, among them {absent[0]}")
         return tokenizer, model.float().eval().requires_grad_(False).to(self.device)
 
 
@@ -99,7 +121,7 @@ def _positions(config: Any) -> int:
 
 def _machinery(device: str) -> str:
     """What rounds differently: a vector from another machine or version is not taken from the cache."""
-    versions = f"torch-{version('torch')}/transformers-{version('transformers')}"
+    versions = "/".join(f"{name}-{version(name)}" for name in ("torch", "transformers", "tokenizers"))
     return f"{device.partition(':')[0]}/{torch.backends.cpu.get_cpu_capability()}/{versions}"
 
 

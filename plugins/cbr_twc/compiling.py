@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import tempfile
 import time
 from importlib.metadata import version
 from pathlib import Path
 
+from cbr_cache.sealed import is_whole, keep
 from cbr_twc.files import GameFiles, check_story
 from cbr_twc.generate.build import compile_game
 from cbrcore.errors import GameError
@@ -31,27 +31,22 @@ def story_file(game: GameFiles, cache_dir: Path) -> Path:
     if game.z8 is not None:
         return game.z8
     story = cache_dir / "twc" / f"{game.sha256[:24]}-textworld-{textworld_version()}.z8"
-    if not _is_whole(story):
-        _compile(game, story)
+    identity = f"{game.sha256} textworld-{textworld_version()}"
+    if not is_whole(story, identity):
+        _compile(game, story, identity)
     return story
 
 
-def _is_whole(story: Path) -> bool:
-    try:
-        check_story(story)
-    except GameError:
-        return False
-    return True
-
-
-def _compile(game: GameFiles, story: Path) -> None:
+def _compile(game: GameFiles, story: Path, identity: str) -> None:
     """Compile in a folder of our own, then rename: two processes that do this at once do no harm."""
     log.info("compiling %s (once) ...", game.name)
     started = time.perf_counter()
     try:
         story.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="compile-", dir=story.parent) as folder:
-            os.replace(_run_compiler(game, Path(folder) / "game.z8"), story)
+            fresh = _run_compiler(game, Path(folder) / "game.z8")
+            check_story(fresh)
+            keep(fresh, story, identity)
     except OSError as error:
         raise GameError(
             f"cannot write the compiled game {story}: {error}",

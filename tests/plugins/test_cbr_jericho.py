@@ -6,7 +6,6 @@ import contextlib
 import json
 import logging
 import os
-import sqlite3
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from cbr_jericho.config import JerichoConfig
 from cbr_jericho.graphs import Map, RoomScene
 from cbr_jericho.naming import direction_of, node_name, number_duplicates, room_title, which_node
 from cbr_jericho.objects import CONTAINER_OF_ROOMS, Layout, ObjectTree
+from cbr_jericho.search import Found, Valid
 from cbr_jericho.tagging import PRONOUNS, DictionaryTagger
 from cbrcore.types import Action, StateGraph
 
@@ -423,17 +423,29 @@ def test_a_cache_that_cannot_be_used_is_done_without(tmp_path, caplog, fault):
         path = tmp_path / "file" / "story.sqlite"
     with caplog.at_level(logging.WARNING):
         cache = ActionCache(path, "x")
-    cache.put(b"state", 1)
-    assert cache.get(b"state") is None
+        cache.put(b"state", 1)
+        assert cache.get(b"state") == (1 if fault == "no database" else None)
+    assert len(caplog.messages) == 1
     assert str(path) in caplog.text
 
 
-def test_a_damaged_entry_is_searched_again(tmp_path):
-    cache = ActionCache(tmp_path / "story.sqlite", "x")
-    cache.put(b"state", 1)
-    with sqlite3.connect(cache.path) as database:
-        database.execute("UPDATE valid SET entry = '[1,'")
+@pytest.mark.parametrize(
+    "entry",
+    [
+        5, "5", [], {"a": 1}, True, 0.5, [[], []], [{}, None], [{}, 5], [{}, [5]], [{}, [["wait"]]], [{}, [[]]],
+        [[], [["wait", []]]], [None, []], [{}, [["take {}", 5]]], [{}, [], []], [{}, [["take {}", None]]],
+        {"aliases": {}, "actions": []},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_an_entry_of_another_shape_is_searched_again_though_its_checksum_is_right(tmp_path, entry):
+    cache = ActionCache(tmp_path / "story.sqlite", "x", Found.from_json)
+    cache.put(b"state", entry)
     assert cache.get(b"state") is None
+    assert cache.tally.entries == 1
+    found = Found({"lamp": ["lamp", "light"]}, (Valid("take {}", ("lamp",)), Valid("wait")))
+    cache.put(b"state", found.to_json())
+    assert cache.get(b"state") == found
 
 
 _WRITER = """

@@ -8,8 +8,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,11 @@ from typing import Any
 import pytest
 from jericho_play import open_game
 
+from cbr_cache.sealed import is_whole
+from cbr_jericho.config import JerichoConfig
+from cbr_jericho.environment import JerichoEnvironment
+from cbr_jericho.stories.generated import _identity, generated_story, story_path
+from cbrcore.interfaces import Build
 from cbrcore.types import Observation
 
 GAMES = ("zork1", "detective", "pentari")
@@ -138,6 +146,159 @@ def test_the_same_world_is_known_again(games_dir, tmp_path):
         figures = environment.figures()["counts"]
     assert figures["cached"] >= len(there_and_back)
     assert last.observation.admissible
+
+
+SEARCHED = 8
+"""Steps of a walk in the generated story."""
+
+
+def walk_in_the_generated_story(cache_dir: Path, **settings: Any) -> tuple[list[Observation], dict[str, int], int]:
+    """What a fixed random policy sees; the environment's counts; how many states were searched."""
+    rng = random.Random(1)
+    config = JerichoConfig(game="generated", max_steps=SEARCHED, **settings)
+    with closing(JerichoEnvironment(config, Build(cache_dir=cache_dir))) as environment:
+        (game,) = environment.games("train")
+        seen = [environment.reset(game, 0)]
+        for _ in range(SEARCHED - 1):
+            seen.append(environment.step(rng.choice(seen[-1].admissible)).observation)
+        return seen, dict(environment.counts), environment.figures()["counts"]["searched"]
+
+
+@pytest.fixture(scope="module")
+def walked(cache_dir, tmp_path_factory) -> tuple[Path, list[Observation]]:
+    """A full cache, and what is seen without one."""
+    folder = tmp_path_factory.mktemp("walked")
+    generated_story(0, cache_dir)
+    shutil.copytree(cache_dir / "jericho-generated", folder / "jericho-generated")
+    without, counts, _ = walk_in_the_generated_story(folder, cache=False)
+    assert not (folder / "jericho").exists()
+    with_an_empty_one, _, searched = walk_in_the_generated_story(folder)
+    assert with_an_empty_one == without
+    assert searched > 3
+    assert "cache_entries_renewed" not in counts
+    with_a_full_one, counts, searched = walk_in_the_generated_story(folder)
+    assert (with_a_full_one, searched) == (without, 0)
+    assert "cache_entries_renewed" not in counts
+    return folder, without
+
+
+def another_letter(entry: str, rng: random.Random) -> str:
+    """Of a command or a name; the entry stays JSON of the same shape."""
+    place = rng.choice([place for place, letter in enumerate(entry) if letter.isalpha()])
+    return entry[:place] + chr((ord(entry[place]) - 96) % 26 + 97) + entry[place + 1 :]
+
+
+def another_type_inside(entry: str, rng: random.Random) -> str:
+    aliases, actions = json.loads(entry)
+    choices = [[aliases, [[5, []]]], [aliases, [["wait", [None]]]], [[], actions], [aliases, {}]]
+    return json.dumps(rng.choice(choices))
+
+
+DAMAGES: list[Callable[[str, random.Random], object]] = [
+    another_letter,
+    lambda entry, rng: json.dumps([json.loads(entry)[0], json.loads(entry)[1][1:]]),
+    lambda entry, rng: "5",
+    lambda entry, rng: "[]",
+    lambda entry, rng: "null",
+    lambda entry, rng: '{"a": 1}',
+    lambda entry, rng: "[" * 100_000 + "]" * 100_000,
+    another_type_inside,
+    lambda entry, rng: entry[: rng.randrange(len(entry))],
+    lambda entry, rng: bytes([*entry.encode()[:-1], ord(entry[-1]) ^ 1 << rng.randrange(8)]),
+    lambda entry, rng: b"\xff\xfe",
+    lambda entry, rng: None,
+    lambda entry, rng: 7,
+]
+
+
+def damaged_each_in_another_way(raw: sqlite3.Connection, first: int) -> None:
+    rows = raw.execute("SELECT state, entry FROM valid").fetchall()
+    for number, (state, entry) in enumerate(rows, first):
+        rng = random.Random(number)
+        damaged = DAMAGES[number % len(DAMAGES)](entry, rng)
+        raw.execute("UPDATE valid SET entry = ? WHERE state = ?", (damaged, state))
+
+
+def swapped(raw: sqlite3.Connection) -> None:
+    """Every entry, with its checksum, under the state of the next one."""
+    rows = raw.execute("SELECT state, entry, checksum FROM valid").fetchall()
+    for (state, *_), (_, *entry) in zip(rows, [*rows[1:], rows[0]], strict=True):
+        raw.execute("UPDATE valid SET entry = ?, checksum = ? WHERE state = ?", (*entry, state))
+
+
+def without_checksums(raw: sqlite3.Connection) -> None:
+    """The table of older versions, with wrong entries."""
+    raw.execute("CREATE TABLE old (identity TEXT, state BLOB, entry TEXT, PRIMARY KEY (identity, state))")
+    raw.execute("INSERT INTO old SELECT identity, state, '[{}, []]' FROM valid")
+    raw.execute("DROP TABLE valid")
+    raw.execute("ALTER TABLE old RENAME TO valid")
+
+
+CHANGES: dict[str, Callable[[sqlite3.Connection], None]] = {
+    "damaged": lambda raw: damaged_each_in_another_way(raw, 0),
+    "damaged otherwise": lambda raw: damaged_each_in_another_way(raw, 7),
+    "swapped": swapped,
+    "of an older version": without_checksums,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_wrong_entries_are_searched_anew_and_counted_and_change_nothing(walked, tmp_path, caplog, change):
+    full, expected = walked
+    folder = Path(shutil.copytree(full, tmp_path / "cache"))
+    (database,) = (folder / "jericho").glob("*.sqlite")
+    with closing(sqlite3.connect(database)) as raw, raw:
+        CHANGES[change](raw)
+    seen, counts, searched = walk_in_the_generated_story(folder)
+    assert seen == expected
+    assert searched > 3
+    assert counts.get("cache_entries_renewed", 0) == (0 if change == "of an older version" else searched)
+    assert not counts.get("engine_errors")
+    said = [record.getMessage() for record in caplog.records if "an entry is damaged" in record.getMessage()]
+    assert len(said) == (0 if change == "of an older version" else 1)
+    seen, counts, searched = walk_in_the_generated_story(folder)
+    assert (seen, searched) == (expected, 0), "what was wrong was replaced"
+    assert "cache_entries_renewed" not in counts
+
+
+def test_a_data_base_that_is_none_is_begun_anew(walked, tmp_path, caplog):
+    full, expected = walked
+    folder = Path(shutil.copytree(full, tmp_path / "cache"))
+    (database,) = (folder / "jericho").glob("*.sqlite")
+    for beside in (folder / "jericho").iterdir():  # with its log SQLite would restore it
+        beside.unlink()
+    database.write_bytes(b"garbage " * 999)
+    assert walk_in_the_generated_story(folder)[0] == expected
+    assert caplog.text.count("begun anew") == 1
+    assert walk_in_the_generated_story(folder)[2] == 0
+
+
+def test_a_data_base_that_another_process_locks_is_not_waited_for_long(walked, tmp_path, caplog):
+    full, expected = walked
+    folder = Path(shutil.copytree(full, tmp_path / "cache"))
+    (database,) = (folder / "jericho").glob("*.sqlite")
+    with closing(sqlite3.connect(database, isolation_level=None)) as blocker:
+        blocker.execute("PRAGMA locking_mode=EXCLUSIVE")
+        blocker.execute("BEGIN EXCLUSIVE")
+        seen, counts, _ = walk_in_the_generated_story(folder)
+    assert seen == expected
+    assert not counts.get("engine_errors")
+    assert caplog.text.count("is not used") == 1
+
+
+@pytest.mark.parametrize("place", [0x12, 0x3F, 2000, -1])
+def test_a_changed_byte_of_the_generated_story_is_noticed(walked, tmp_path, place, caplog):
+    """Also where the story's own checksum does not reach: in its header, and behind its end."""
+    folder = Path(shutil.copytree(walked[0], tmp_path / "cache"))
+    story = story_path(0, folder)
+    sound = story.read_bytes()
+    changed = bytearray(sound)
+    changed[place] ^= 4
+    story.write_bytes(changed)
+    assert not is_whole(story, _identity(0))
+    assert "made anew" in caplog.text
+    if place == 0x12:
+        assert generated_story(0, folder).path.read_bytes() == sound
 
 
 def test_a_read_only_cache_folder_is_done_without(games_dir, tmp_path, caplog):

@@ -900,7 +900,7 @@ def test_the_same_seed_gives_the_same_file_in_every_process(made):
     assert first.generated
     assert first.md5 == story_md5(first.path.read_bytes())
     assert first.path.name.startswith(PREFIX)
-    assert [path.name for path in first.path.parent.iterdir()] == [first.path.name]
+    assert {path.name for path in first.path.parent.iterdir()} == {first.path.name, f"{first.path.name}.seal"}
 
 
 def test_a_story_in_the_cache_is_not_made_again(made):

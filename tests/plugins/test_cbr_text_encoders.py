@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import multiprocessing
+import os
+import re
 import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -183,6 +189,241 @@ def test_unreadable_config_is_named(tiny_model: Path, tmp_path: Path, text: str)
         tiny(folder, tmp_path)
 
 
+def _json(name: str, content: object) -> Callable[[Path], object]:
+    """Write a file; what is no text is made JSON, and mappings are merged into what is there."""
+
+    def damage(folder: Path) -> None:
+        path = folder / name
+        if isinstance(content, dict):
+            path.write_text(json.dumps({**json.loads(path.read_text()), **content}))
+        else:
+            path.write_text(str(content))
+
+    return damage
+
+
+def _shards(folder: Path, index: object, *shards: str) -> None:
+    """The weights under other names, and an index of them."""
+    for shard in shards:
+        shutil.copy(folder / "model.safetensors", folder / shard)
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def _pickled(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def _replace(name: str, content: bytes | None = None, link: str = "") -> Callable[[Path], object]:
+    """By other bytes, by a link, or by a folder."""
+
+    def damage(folder: Path) -> None:
+        (folder / name).unlink()
+        if link:
+            (folder / name).symlink_to(link)
+        elif content is None:
+            (folder / name).mkdir()
+        else:
+            (folder / name).write_bytes(content)
+
+    return damage
+
+
+def _header(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    """Change the header of the weights, and write its length before it."""
+
+    def damage(folder: Path) -> None:
+        path = folder / "model.safetensors"
+        content = path.read_bytes()
+        end = 8 + int.from_bytes(content[:8], "little")
+        header = change(content[8:end])
+        path.write_bytes(len(header).to_bytes(8, "little") + header + content[end:])
+
+    return damage
+
+
+CODE = {"AutoModel": "modeling.Evil", "AutoTokenizer": ["tokenizing.Evil", None]}
+UNSOUND: dict[str, tuple[Callable[[Path], object], str]] = {
+    "auto_map": (_json("config.json", {"auto_map": CODE}), "run code of its own"),
+    "auto_map of a tokeniser": (_json("tokenizer_config.json", {"auto_map": CODE}), "run code of its own"),
+    "auto_map elsewhere": (
+        _json("config.json", {"auto_map": {"AutoModel": "lab/repo--m.E"}}),
+        "run code of its own",
+    ),
+    "auto_map as text": (_json("config.json", {"auto_map": "modeling.Evil"}), "run code of its own"),
+    "auto_map and an unknown kind": (_json("config.json", {"model_type": "new", "auto_map": CODE}), "run code"),
+    "pickles": (_pickled, r"lacks model\.safetensors .*pytorch_model\.bin"),
+    "config is text": (_json("config.json", "<html>"), "no JSON"),
+    "config is a list": (_json("config.json", [{}]), r"no JSON"),
+    "config is a number": (_json("config.json", 5), "no JSON object but int"),
+    "config is null": (_json("config.json", "null"), "no JSON object"),
+    "config is deep": (_json("config.json", '{"a": ' * 50_000 + "1" + "}" * 50_000), "no JSON"),
+    "config is deep lists": (_json("config.json", "[" * 100_000), "no JSON"),
+    "config is empty": (_json("config.json", ""), "no JSON"),
+    "config is no text": (_replace("config.json", b"\xff\xfe\x00"), "no JSON"),
+    "config without a width": (_json("config.json", "{}"), "hidden_size"),
+    "width is text": (_json("config.json", {"hidden_size": "16"}), "hidden_size is '16'"),
+    "width is null": (_json("config.json", {"hidden_size": None}), "hidden_size is None"),
+    "width is a list": (_json("config.json", {"hidden_size": [16]}), "hidden_size"),
+    "width is true": (_json("config.json", {"hidden_size": True}), "hidden_size"),
+    "width is 0": (_json("config.json", {"hidden_size": 0}), "hidden_size is 0"),
+    "width is negative": (_json("config.json", {"hidden_size": -16}), "hidden_size"),
+    "width is huge": (_json("config.json", {"hidden_size": 10**30}), "hidden_size"),
+    "width is infinite": (_json("config.json", '{"hidden_size": 1e999}'), "hidden_size is inf"),
+    "kind is a list": (_json("config.json", {"model_type": ["bert"]}), "model_type"),
+    "kind is half a character": (_json("config.json", {"model_type": "b\ud800"}), "model_type"),
+    "tokeniser's settings are a list": (
+        _json("tokenizer_config.json", "[]"),
+        "tokenizer_config.json is no JSON object",
+    ),
+    "config is a folder": (_replace("config.json"), "is a folder, not a file"),
+    "weights are a folder": (_replace("model.safetensors"), "is a folder, not a file"),
+    "tokeniser is a folder": (_replace("tokenizer.json"), "is a folder, not a file"),
+    "config is a link to nowhere": (
+        _replace("config.json", link="nowhere"),
+        "a link to nowhere, which does not exist",
+    ),
+    "weights are a link to nowhere": (_replace("model.safetensors", link="/no/where"), "a link to /no/where"),
+    "tokeniser is a link to nowhere": (_replace("tokenizer.json", link="../no"), r"a link to \.\./no"),
+    "weights are empty": (_replace("model.safetensors", b""), "are damaged and cannot be loaded"),
+    "weights are no weights": (_replace("model.safetensors", b"<html>" * 99), "are damaged and cannot be loaded"),
+    "weights are a pointer": (_replace("model.safetensors", b"version https://git-lfs"), "are damaged and cannot"),
+    "header is longer than the file": (
+        _replace("model.safetensors", b"\xff" * 8 + b"{}"),
+        "are damaged and cannot",
+    ),
+    "header is no JSON": (_header(lambda header: b"!" + header[1:]), "are damaged and cannot"),
+    "header without a tensor": (_header(lambda header: b"{}"), "are damaged and cannot"),
+    "header of another type": (
+        _header(lambda header: header.replace(b"F32", b"F64", 1)),
+        "are damaged and cannot",
+    ),
+    "header of another place": (
+        _header(lambda header: header.replace(b"[0,", b"[4,", 1)),
+        "are damaged and cannot",
+    ),
+    "no shards": (lambda folder: _shards(folder, {"weight_map": {}}), "names no file"),
+    "a shard is missing": (
+        lambda folder: _shards(folder, {"weight_map": {"a": "model-1.safetensors"}}),
+        "model-1.saf",
+    ),
+    "a shard is elsewhere": (
+        lambda folder: _shards(folder, {"weight_map": {"a": "../tiny/one.safetensors"}}, "one.safetensors"),
+        "does not have",
+    ),
+    "a shard lacks a tensor": (
+        lambda folder: _shards(folder, {"weight_map": {"not there": "one.safetensors"}}, "one.safetensors"),
+        "lacks the tensor 'not there'",
+    ),
+    "the index has no map": (lambda folder: _shards(folder, {}, "one.safetensors"), "no weight_map"),
+    "the index is a list": (lambda folder: _shards(folder, [], "one.safetensors"), "no JSON object"),
+    "the index maps to numbers": (lambda folder: _shards(folder, {"weight_map": {"a": 1}}), "no weight_map"),
+    "weights of another name": (
+        lambda folder: (folder / "model.safetensors").rename(folder / "mine.safetensors"),
+        r"lacks model\.safetensors .*mine",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", UNSOUND)
+def test_an_unsound_folder_is_refused_before_transformers_sees_it(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    damage, message = UNSOUND[kind]
+    folder = shutil.copytree(tiny_model, tmp_path / "tiny")
+    damage(folder)
+    monkeypatch.setattr("sys.stdin", None)
+    for _ in range(2):
+        with pytest.raises(ModelError, match=message) as caught:
+            tiny(folder, tmp_path)
+        assert str(folder) in caught.value.message
+        assert caught.value.hint
+
+
+def test_a_folder_that_is_a_file_or_a_link_to_nowhere_is_said_to_be_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to("gone")
+    with pytest.raises(ModelError, match="is a file, not a folder"):
+        transformer(tmp_path, model="file")
+    with pytest.raises(ModelError, match="is a link to gone, which does not exist"):
+        transformer(tmp_path, model="./link")
+
+
+def test_code_of_a_model_is_not_run_even_if_it_was_not_noticed(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second bolt: transformers would ask on stdin."""
+    folder = shutil.copytree(tiny_model, tmp_path / "tiny")
+    _json(
+        "config.json",
+        {"model_type": "unheard-of", "auto_map": {"AutoModel": "evil.Evil", "AutoConfig": "evil.Evil"}},
+    )(folder)
+    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Evil: pass\n")
+    monkeypatch.setattr("cbr_text_encoders.folder.require_sound", lambda *arguments: None)
+    monkeypatch.setattr("builtins.input", lambda *arguments: pytest.fail("asked"))
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        tiny(folder, tmp_path).encode(["lamp"])
+    assert not (tmp_path / "ran").exists()
+
+
+def test_weights_in_shards(tiny_model: Path, tmp_path: Path) -> None:
+    from safetensors import safe_open
+
+    folder = shutil.copytree(tiny_model, tmp_path / "tiny")
+    with safe_open(str(folder / "model.safetensors"), framework="numpy") as weights:
+        names = list(weights.keys())
+    _shards(folder, {"metadata": {}, "weight_map": dict.fromkeys(names, "one.safetensors")}, "one.safetensors")
+    expected = tiny(tiny_model, tmp_path, cache=False).encode(["lamp"])
+    assert torch.equal(tiny(folder, tmp_path, cache=False).encode(["lamp"]), expected)
+
+
+def test_weights_that_lack_a_tensor_are_not_made_up(tiny_model: Path, tmp_path: Path) -> None:
+    """transformers would draw it at random."""
+    folder = shutil.copytree(tiny_model, tmp_path / "tiny")
+    _header(lambda header: header.replace(b"word_embeddings", b"word_embeddinks"))(folder)
+    with pytest.raises(ModelError, match=r"lack 1 tensors, among them .*word_embeddings"):
+        tiny(folder, tmp_path).encode(["lamp"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _json("tokenizer_config.json", {"model_max_length": "many"}),
+        _json("tokenizer_config.json", {"model_max_length": None}),
+        _json("config.json", {"max_position_embeddings": "many"}),
+        _json("config.json", {"num_attention_heads": 3}),
+        _json("config.json", {"dim": 16, "hidden_size": 32}),
+        _json("config.json", {"num_hidden_layers": -1}),
+        _json("config.json", {"hidden_act": "magic"}),
+        _json("config.json", {"vocab_size": 3}),
+        _json("tokenizer.json", "{}"),
+        _json("tokenizer.json", '[{"a": 1}]'),
+    ],
+)
+def test_a_model_whose_files_do_not_fit_each_other_ends_in_no_traceback(
+    tiny_model: Path, tmp_path: Path, change: Callable[[Path], object]
+) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "tiny")
+    change(folder)
+    try:
+        vector = tiny(folder, tmp_path).encode(["old lamp"])
+    except ModelError as error:
+        said = str(error)
+    else:
+        said = f"{folder}" if vector.shape == (1, 16) else ""
+    assert str(folder) in said
+
+
+def test_a_text_on_which_the_model_fails_is_named(tiny_model: Path, tmp_path: Path) -> None:
+    """The tokeniser knows more words than the model."""
+    folder = shutil.copytree(tiny_model, tmp_path / "tiny")
+    tokenizer = (folder / "tokenizer.json").read_text()
+    (folder / "tokenizer.json").write_text(re.sub(r'"lamp": *6', '"lamp": 60', tokenizer))
+    assert tiny(folder, tmp_path).encode(["key"]).shape == (1, 16)
+    with pytest.raises(ModelError, match="fails on the text 'old lamp'"):
+        tiny(folder, tmp_path).encode(["key", "old lamp"])
+
+
 def test_damaged_weights_are_a_clear_error(tiny_model: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(tiny_model, tmp_path / "tiny")
     (folder / "model.safetensors").write_bytes(b"not weights")
@@ -218,8 +459,9 @@ def test_identity_follows_every_file_that_decides_the_vectors(tiny_model: Path, 
     changed = set()
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
         folder = shutil.copytree(tiny_model, tmp_path / name)
-        with (folder / name).open("ab") as file:
-            file.write(b" ")
+        content = (folder / name).read_bytes()
+        last = b"\x3f" if name.endswith(".safetensors") else content[-1:] + b" "
+        (folder / name).write_bytes(content[:-1] + last)
         changed.add(tiny(folder, tmp_path).identity)
     assert len(changed | {before}) == 4
     assert tiny(tiny_model, tmp_path, max_tokens=7).identity != before
@@ -387,6 +629,87 @@ def test_damaged_entry_is_computed_again(tmp_path: Path, blob: bytes) -> None:
     assert store.load(["a"])["a"].tolist() == [1, 1, 1]
 
 
+def _damage_each_in_another_way(raw: sqlite3.Connection) -> None:
+    rows = raw.execute("SELECT text, vector FROM vectors").fetchall()
+    nan = np.full(16, np.nan, "<f4").tobytes()
+    ways: list[Callable[[bytes], object]] = [
+        lambda vector: bytes([vector[0] ^ 1, *vector[1:]]),
+        lambda vector: bytes([*vector[:-1], vector[-1] ^ 64]),
+        lambda vector: vector[:-4],
+        lambda vector: vector + bytes(4),
+        lambda vector: bytes(64),
+        lambda vector: nan,
+        lambda vector: "text",
+        lambda vector: None,
+    ]
+    for number, (text, vector) in enumerate(rows):
+        raw.execute("UPDATE vectors SET vector = ? WHERE text = ?", (ways[number % len(ways)](vector), text))
+
+
+def _swap(raw: sqlite3.Connection) -> None:
+    rows = raw.execute("SELECT text, vector, checksum FROM vectors").fetchall()
+    for (text, *_), (_, *entry) in zip(rows, [*rows[1:], rows[0]], strict=True):
+        raw.execute("UPDATE vectors SET vector = ?, checksum = ? WHERE text = ?", (*entry, text))
+
+
+def _of_another_encoder(raw: sqlite3.Connection) -> None:
+    """Right entries of another one, under the name of this one."""
+    (encoder,) = raw.execute("SELECT DISTINCT encoder FROM vectors").fetchone()
+    file = CacheFile(Path(raw.execute("PRAGMA database_list").fetchone()[2]))
+    CachedVectors(file, "another", 16).save({text: torch.ones(16) for text in NAMES})
+    raw.execute("DELETE FROM vectors WHERE encoder = ?", (encoder,))
+    raw.execute("UPDATE vectors SET encoder = ?", (encoder,))
+
+
+@pytest.mark.parametrize("change", [_damage_each_in_another_way, _swap, _of_another_encoder])
+def test_vectors_have_the_same_bits_with_an_empty_a_full_and_a_wrong_cache(
+    tiny_model: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    change: Callable[[sqlite3.Connection], None],
+) -> None:
+    expected = tiny(tiny_model, tmp_path, cache=False).encode(NAMES)
+    for _ in ("empty", "full"):
+        assert torch.equal(tiny(tiny_model, tmp_path).encode(NAMES), expected)
+    assert caplog.messages == []
+    with closing(sqlite3.connect(tmp_path / "texts.sqlite3", isolation_level=None)) as raw:
+        change(raw)
+    assert torch.equal(tiny(tiny_model, tmp_path).encode(NAMES), expected)
+    gc.collect()
+    first, total = caplog.messages
+    assert "does not fit its checksum" in first
+    assert f"{len(NAMES)} entries" in total
+    mended = tiny(tiny_model, tmp_path)
+    assert torch.equal(mended.encode(NAMES), expected)
+    assert "_loaded" not in vars(mended), "the model is not needed: what was wrong was replaced"
+    assert len(caplog.messages) == 2
+
+
+def test_any_changed_bit_of_a_vector_is_noticed(tmp_path: Path) -> None:
+    file = CacheFile(tmp_path / "texts.sqlite3")
+    vectors = {f"text {number}": torch.randn(8) for number in range(20)}
+    store = CachedVectors(file, "one", 8)
+    store.save(vectors)
+    blobs = {text: vector.numpy().tobytes() for text, vector in vectors.items()}
+    with closing(sqlite3.connect(file.path, isolation_level=None)) as raw:
+        for bit in range(0, 256):
+            text = f"text {bit % 20}"
+            changed = bytearray(blobs[text])
+            changed[bit // 8] ^= 1 << bit % 8
+            raw.execute("UPDATE vectors SET vector = ? WHERE vector = ?", (bytes(changed), blobs[text]))
+            assert text not in store.load(list(vectors))
+            raw.execute("UPDATE vectors SET vector = ? WHERE vector = ?", (blobs[text], bytes(changed)))
+    assert store.load(list(vectors)).keys() == vectors.keys()
+
+
+@pytest.mark.parametrize("bad", [[float("nan")] * 3, [0.0, float("inf"), 0.0], [1.0, 2.0], [1.0] * 4])
+def test_a_vector_that_is_not_finite_or_of_another_width_is_never_kept(tmp_path: Path, bad: list[float]) -> None:
+    file = CacheFile(tmp_path / "texts.sqlite3")
+    CachedVectors(file, "one", 3).save({"good": torch.ones(3), "bad": torch.tensor(bad)})
+    assert CachedVectors(file, "one", 3).load(["good", "bad"]).keys() == {"good"}
+    assert file.run(lambda connection: connection.execute("SELECT COUNT(*) FROM vectors").fetchone()) == (1,)
+
+
 def test_damaged_cache_file_costs_one_warning(
     tiny_model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -444,16 +767,61 @@ def test_several_processes_write_at_once(tmp_path: Path) -> None:
     assert store.load(["text 7"])["text 7"].item() == 7
 
 
-def test_digest_is_remembered_until_the_file_changes(tmp_path: Path) -> None:
+def _kept_digests(cache: CacheFile) -> int:
+    found = cache.run(lambda connection: connection.execute("SELECT COUNT(*) FROM digests").fetchone())
+    assert found is not None
+    return int(found[0])
+
+
+def test_digest_of_a_file_that_just_changed_is_not_remembered(tmp_path: Path) -> None:
+    """It may change again before its clock ticks."""
+    cache = CacheFile(tmp_path / "texts.sqlite3")
+    (tmp_path / "weights").write_bytes(b"one")
+    sha256_of(tmp_path / "weights", cache)
+    assert _kept_digests(cache) == 0
+
+
+def _renamed_over(path: Path, content: bytes) -> None:
+    path.with_name("fresh").write_bytes(content)
+    shutil.copystat(path, path.with_name("fresh"))
+    path.with_name("fresh").replace(path)
+
+
+def _written_over(path: Path, content: bytes) -> None:
+    """As ``cp -p`` does."""
+    status = path.stat()
+    path.write_bytes(content)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize("change", [_renamed_over, _written_over])
+def test_a_model_changed_within_its_size_and_time_is_another(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path, bytes], None]
+) -> None:
+    monkeypatch.setattr("cbr_text_encoders.cache.SETTLED_S", 0.0)
+    folder = shutil.copytree(tiny_model, tmp_path / "tiny")
+    time.sleep(0.02)  # the clock of files ticks
+    before = tiny(folder, tmp_path).identity
+    assert _kept_digests(CacheFile(tmp_path / "texts.sqlite3")) > 0
+    weights = folder / "model.safetensors"
+    status, content = weights.stat(), bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    change(weights, bytes(content))
+    assert (weights.stat().st_size, weights.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+    assert tiny(folder, tmp_path).identity != before
+
+
+def test_digest_is_remembered_until_the_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cbr_text_encoders.cache.SETTLED_S", 0.0)
     cache = CacheFile(tmp_path / "texts.sqlite3")
     file = tmp_path / "weights"
     file.write_bytes(b"one")
+    time.sleep(0.02)  # the clock of files ticks
     first = sha256_of(file, cache)
     assert first == sha256_of(file)
+    assert _kept_digests(cache) == 1
     cache.run(lambda connection: connection.execute("UPDATE digests SET sha256 = 'remembered'"))
-    assert sha256_of(file, cache) == "remembered"
-    file.write_bytes(b"other")
-    assert sha256_of(file, cache) == sha256_of(file) != first
+    assert sha256_of(file, cache) == first, "a changed digest does not fit its checksum"
 
 
 def test_settings_refuse_what_cannot_work() -> None:

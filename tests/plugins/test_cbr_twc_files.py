@@ -328,12 +328,16 @@ def test_a_description_alone_is_compiled_once_into_the_cache(json_only, tmp_path
     assert story_file(game, cache) == compiled
     assert caplog.text.count("compiling good") == 1
     assert {path: path.read_bytes() for path in json_only.iterdir()} == before
-    assert [path.name for path in compiled.parent.iterdir()] == [compiled.name]
+    assert {path.name for path in compiled.parent.iterdir()} == {compiled.name, f"{compiled.name}.seal"}
 
-    compiled.write_bytes(first[:1000])
-    assert story_file(game, cache) == compiled
+    changed = bytearray(first)
+    changed[0x12] ^= 4  # in the header, where the story's own checksum does not reach
+    compiled.write_bytes(changed)
     check_story(compiled)
+    assert story_file(game, cache) == compiled
+    assert compiled.read_bytes() != changed
     assert caplog.text.count("compiling good") == 2
+    assert caplog.text.count("made anew") == 1
     json_only.chmod(0o755)
 
 
@@ -348,7 +352,7 @@ def test_two_processes_compile_the_same_game_at_once(json_only, tmp_path):
     for process in processes:
         _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors
-    assert len(list((tmp_path / "cache" / "twc").iterdir())) == 1
+    assert sorted(path.suffix for path in (tmp_path / "cache" / "twc").iterdir()) == [".seal", ".z8"]
 
 
 def test_a_game_that_cannot_be_compiled_is_named(json_only, tmp_path):

@@ -538,7 +538,9 @@ def test_a_damaged_set_is_made_again_and_progress_is_logged(small_sets, tmp_path
     game.write_bytes(game.read_bytes()[:1000])
     caplog.set_level(logging.INFO, "cbr_twc")
     games = generated_games("easy", 1, 5, tmp_path)
-    assert [message.split()[1] for message in caplog.messages] == ["1/3", "2/3", "3/3"]
+    warning, *progress = caplog.messages
+    assert "damaged" in warning
+    assert [message.split()[1] for message in progress] == ["1/3", "2/3", "3/3"]
     assert read_set(copy) == games
     for split, (path,) in games.items():
         (before,) = small_sets["easy"][split]
@@ -551,7 +553,7 @@ def _fill(folder: Path, text: str = "a game") -> None:
         (fresh / "train").mkdir()
         (fresh / "train" / "a.z8").write_text(text)
         (fresh / "train" / "a.json").write_text("{}")
-        write_manifest(fresh, {"train": ["train/a.z8"]})
+        write_manifest(fresh, folder, {"train": ["train/a.z8"]})
         publish(fresh, folder)
 
 
@@ -563,6 +565,12 @@ def _fill(folder: Path, text: str = "a game") -> None:
         lambda folder: (folder / "manifest.json").unlink(),
         lambda folder: (folder / "manifest.json").write_text('{"splits": {"train": ["train/a.z8"]'),
         lambda folder: (folder / "manifest.json").write_text("[]"),
+        lambda folder: (folder / "manifest.json").write_text("5"),
+        lambda folder: (folder / "manifest.json").write_text("[" * 100_000),
+        lambda folder: (folder / "manifest.json").write_text('{"a": ' * 50_000 + "1" + "}" * 50_000),
+        lambda folder: (folder / "manifest.json").write_bytes(b"\xff\xfe"),
+        lambda folder: ((folder / "manifest.json").unlink(), (folder / "manifest.json").mkdir()),
+        lambda folder: ((folder / "train" / "a.z8").unlink(), (folder / "train" / "a.z8").symlink_to("nowhere")),
         lambda folder: (folder / "manifest.json").write_text('{"splits": [], "sha256": {}}'),
         lambda folder: (folder / "train" / "a.json").unlink(),
         lambda folder: (folder / "train" / "a.json").write_text(""),
@@ -579,6 +587,56 @@ def test_a_damaged_folder_is_no_set_and_can_be_replaced(tmp_path, damage):
     _fill(folder)
     assert read_set(folder) == {"train": [folder / "train" / "a.z8"]}
     assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_no_changed_bit_of_a_set_can_lie(tmp_path):
+    """Neither of a game nor of the manifest, whose order of games and splits counts."""
+    folder = tmp_path / "sets" / "easy"
+    _fill(folder)
+    for path in [path for path in folder.rglob("*") if path.is_file()]:
+        sound = path.read_bytes()
+        for seed in range(150):
+            rng = random.Random(seed)
+            changed = bytearray(sound)
+            for _ in range(rng.choice([1, 1, 2, 9])):
+                changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
+            path.write_bytes(changed if seed % 3 else sound[: rng.randrange(len(sound))])
+            assert path.read_bytes() == sound or read_set(folder) is None
+        path.write_bytes(sound)
+    assert read_set(folder) == {"train": [folder / "train" / "a.z8"]}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda said: said["splits"].update(train=[]),
+        lambda said: said["splits"].update(train=[5]),
+        lambda said: said["splits"].update(train=["../../elsewhere.z8"]),
+        lambda said: said["splits"].update({"in": said["splits"].pop("train")}),
+        lambda said: said.update(splits=[["train", "train/a.z8"]]),
+        lambda said: said["sha256"].clear(),
+        lambda said: said["sha256"].pop("train/a.json"),
+        lambda said: said.update(sha256=None),
+        lambda said: said.update(checksum=None),
+        lambda said: said.update(checksum=5),
+        lambda said: said.pop("checksum"),
+    ],
+)
+def test_a_manifest_that_says_something_else_is_none(tmp_path, change):
+    folder = tmp_path / "sets" / "easy"
+    _fill(folder)
+    said = json.loads((folder / "manifest.json").read_text())
+    change(said)
+    (folder / "manifest.json").write_text(json.dumps(said))
+    assert read_set(folder) is None
+
+
+def test_a_set_under_the_name_of_another_is_none(tmp_path):
+    """The name tells seed, level and what made it."""
+    _fill(tmp_path / "sets" / "easy")
+    other = tmp_path / "sets" / "hard"
+    (tmp_path / "sets" / "easy").rename(other)
+    assert read_set(other) is None
 
 
 def test_the_faster_of_two_builders_stays(tmp_path):

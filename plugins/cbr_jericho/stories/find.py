@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+from cbr_cache.checksums import FileState, file_state
 from cbr_isolate.files import fault_of
 from cbr_jericho.stories.check import MAX_STORY_BYTES, Story, check_story_file, story_md5
 from cbr_jericho.stories.titles import PAPER_GAMES, Title, titles_by_md5, titles_by_name
@@ -130,13 +131,13 @@ def _identified(folder: Path) -> Iterator[tuple[Path, str, int]]:
         try:
             status = path.stat()
             if stat.S_ISREG(status.st_mode) and 0 < status.st_size <= MAX_STORY_BYTES:
-                yield path, *_identity(path, status.st_size, status.st_mtime_ns)
+                yield path, *_identity(path, file_state(path))
         except OSError:
             continue
 
 
 @lru_cache(maxsize=4096)
-def _identity(path: Path, size: int, modified: int) -> tuple[str, int]:
-    """MD5 and first byte. `size` and `modified` tell the content that was read from a later one."""
+def _identity(path: Path, state: FileState) -> tuple[str, int]:
+    """MD5 and first byte. `state` tells the content that was read from a later one."""
     content = path.read_bytes()
     return story_md5(content), content[0]

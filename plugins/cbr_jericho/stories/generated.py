@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import re
 import tempfile
 from importlib.metadata import PackageNotFoundError, version
@@ -15,7 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cbr_jericho.stories.check import Story, read_story, story_fault, story_md5
+from cbr_cache.sealed import is_whole, keep
+from cbr_jericho.stories.check import Story, read_story, story_md5
 from cbr_jericho.stories.plot import DIRECTIONS, REWARD_PUT, REWARD_TAKE, Plot, draw_plot
 from cbrcore.errors import GameError
 from cbrcore.rng import derive_seed, undisturbed_randomness
@@ -68,7 +68,7 @@ def generated_story(seed: int, cache_dir: Path) -> Story:
         GameError: no TextWorld, no working compiler, or no place to write.
     """
     path = story_path(seed, cache_dir)
-    if not _is_whole(path):
+    if not is_whole(path, _identity(seed)):
         _make(seed, path)
     content = read_story(path)
     return Story(path.stem, path, story_md5(content), content[0], generated=True, templates=TEMPLATES)
@@ -90,11 +90,9 @@ def _makers_digest() -> str:
     return digest.hexdigest()[:12]
 
 
-def _is_whole(path: Path) -> bool:
-    try:
-        return story_fault(read_story(path)) is None
-    except GameError:
-        return False
+def _identity(seed: int) -> str:
+    """What the content of a story depends on."""
+    return f"{_makers_digest()} seed {seed}"
 
 
 def _make(seed: int, path: Path) -> None:
@@ -105,7 +103,7 @@ def _make(seed: int, path: Path) -> None:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".making-") as folder, undisturbed_randomness():
             fresh = Path(folder) / path.name
             _compile(_write_game(draw_plot(seed), seed), fresh)
-            os.replace(fresh, path)
+            keep(fresh, path, _identity(seed))
     except OSError as error:
         hint = "Choose a cache folder (CBR_CACHE) that can be written to and has space."
         raise GameError(f"cannot write the generated story {path}: {error}", hint=hint) from error

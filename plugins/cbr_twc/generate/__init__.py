@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib.metadata import PackageNotFoundError, version
@@ -81,12 +82,14 @@ def _generator_digest() -> str:
 
 
 def _make_set(folder: Path, level: str, games_per_split: int, seed: int) -> GameSet:
+    if os.path.lexists(folder):
+        log.warning("the generated games in %s are damaged: they are made anew", folder)
     plans = plan_games(load_house(), level, games_per_split, seed)
     with undisturbed_randomness():
         games = _build_all(plans, level, seed)
     with new_set(folder) as fresh:
         _compile_all({fresh / name: game for members in games.values() for name, game in members.items()})
-        write_manifest(fresh, {split: list(members) for split, members in games.items()})
+        write_manifest(fresh, folder, {split: list(members) for split, members in games.items()})
         publish(fresh, folder)
     return {split: [folder / name for name in members] for split, members in games.items()}
 

@@ -1,4 +1,8 @@
-"""A folder that holds one complete set of compiled games, or is not there."""
+"""A folder that holds one complete set of compiled games, or is not there.
+
+Its manifest has the digest of every file, and a checksum of its own over all it says and the folder's name, which
+tells what made the set.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +13,30 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from cbr_cache.checksums import Checksums
 
 GameSet = dict[str, list[Path]]
 """Split -> its `.z8` files in order."""
 
 MANIFEST = "manifest.json"
 
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""What Python raises on files that are not there, and on a manifest of another shape."""
+
 
 def read_set(folder: Path) -> GameSet | None:
     """The games of `folder`, or None where it is missing, half-made or damaged."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+        if manifest["checksum"] != _checksum(folder, manifest):
+            return None
         for name, digest in manifest["sha256"].items():
             if _sha256(folder / name) != digest:
                 return None
         return {split: [folder / name for name in names] for split, names in manifest["splits"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except UNREADABLE:
         return None
 
 
@@ -38,11 +50,17 @@ def new_set(folder: Path) -> Iterator[Path]:
         yield fresh
 
 
-def write_manifest(fresh: Path, splits: Mapping[str, list[str]]) -> None:
-    """Name the games of each split (paths relative to `fresh`) and the digest of every file there."""
+def write_manifest(fresh: Path, folder: Path, splits: Mapping[str, list[str]]) -> None:
+    """Name the games of each split (paths relative to `fresh`) and the digest of every file there.
+
+    Args:
+        folder: where the set will be.
+    """
     files = sorted(path for path in fresh.rglob("*") if path.is_file())
     digests = {path.relative_to(fresh).as_posix(): _sha256(path) for path in files}
-    (fresh / MANIFEST).write_text(json.dumps({"splits": splits, "sha256": digests}, indent=1), "utf-8")
+    manifest = {"splits": splits, "sha256": digests}
+    sealed = {**manifest, "checksum": _checksum(folder, manifest)}
+    (fresh / MANIFEST).write_text(json.dumps(sealed, indent=1), "utf-8")
 
 
 def publish(fresh: Path, folder: Path) -> None:
@@ -64,6 +82,12 @@ def one_builder(folder: Path) -> Iterator[None]:
         with suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+
+
+def _checksum(folder: Path, manifest: Mapping[str, Any]) -> str:
+    """Over what a manifest says, and of which set."""
+    said = json.dumps([manifest["splits"], manifest["sha256"]])
+    return Checksums(f"twc-generated {folder.name}").of(MANIFEST.encode(), said.encode()).hex()
 
 
 def _sha256(path: Path) -> str:

@@ -75,7 +75,7 @@ def evaluate(
 
 
 def _print_results(results: dict[str, Any], folder: Path) -> None:
-    typer.echo(f"{console.results_table(results)}\n\nrun folder: {folder}")
+    console.echo(f"{console.results_table(results)}\n\nrun folder: {folder}")
 
 
 def list_plugins(
@@ -96,7 +96,7 @@ def list_plugins(
     for rows in [_plugin_rows(report), *([_component_rows(report)] if verbose else [])]:
         console.print_table(rows)
         if not sys.stdout.isatty():
-            typer.echo()
+            console.echo()
 
 
 def _plugin_rows(report: PluginReport) -> Rows:
@@ -117,7 +117,7 @@ def _component_rows(report: PluginReport) -> Rows:
 def check(recipe: RecipePath, *, set_: Sets = None, plugin: PluginFiles = None) -> None:
     """Check a recipe completely, without building anything."""
     checked, _ = checked_recipe(recipe, set_ or (), plugin or ())
-    typer.echo(recipe_text(checked))
+    console.echo(recipe_text(checked))
 
 
 def recipe_text(recipe: Recipe) -> str:

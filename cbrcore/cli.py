@@ -267,7 +267,7 @@ class _Lasting(io.FileIO):
 
 class _Printable(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record), keep="\n\t")
+        return printable(f"{record.levelname.lower()}: {super().format(record)}", keep="\n\t")
 
 
 def _prepare_streams() -> None:

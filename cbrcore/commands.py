@@ -49,7 +49,8 @@ def run(
     if path is None:
         hint = "cbr run RECIPE, or cbr run --resume DIR"
         raise CbrError("name a RECIPE to run, or a run to continue", hint=hint)
-    checked, report = checked_recipe(path, overrides_of(set_, seed=seed, device=device), plugin or ())
+    overrides = overrides_of(set_, seed=seed, device=device)
+    checked, report = checked_recipe(path, overrides, plugin or (), starts=not resume)
     if resume:
         results, folder = runs.resume(checked, report, resume)
     else:
@@ -70,7 +71,9 @@ def evaluate(
     from cbrcore import runs
     from cbrcore.runs.folder import stored_recipe
 
-    checked, report = checked_recipe(stored_recipe(folder), overrides_of(device=device), plugin or ())
+    checked, report = checked_recipe(
+        stored_recipe(folder), overrides_of(device=device), plugin or (), starts=False
+    )
     _print_results(runs.evaluate(checked, report, folder, split or ()), folder)
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import typer
 
-from cbrcore.errors import printable
+from cbrcore.errors import CbrError, link_to_nowhere, printable
 
 if TYPE_CHECKING:
     from cbrcore.config import Recipe
@@ -31,8 +31,16 @@ SECONDS_BETWEEN_RECORDS = 1.0
 
 # -- options -----------------------------------------------------------------------------------------------------
 
+
+def _followed(path: Path) -> Path:
+    """The path itself, unless it is a link to nowhere."""
+    if nowhere := link_to_nowhere(path):
+        raise CbrError(nowhere, hint="mend or remove the link, or name another path")
+    return path
+
+
 RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe file (YAML).")]
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", callback=_followed)]
 Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override a setting; may be repeated.")
 ]
@@ -56,12 +64,14 @@ def plugins_of(files: Sequence[Path] = (), *, quiet: bool = False) -> PluginRepo
     return report
 
 
-def checked_recipe(path: Path, sets: Sequence[str], plugins: Sequence[Path]) -> tuple[Recipe, PluginReport]:
-    """Load plugins and recipe: what every command on a recipe starts with."""
+def checked_recipe(
+    path: Path, sets: Sequence[str], plugins: Sequence[Path], *, starts: bool = True
+) -> tuple[Recipe, PluginReport]:
+    """Load plugins and recipe: what every command on a recipe starts with; `starts` as in `load_recipe`."""
     from cbrcore.recipe import load_recipe
 
     report = plugins_of(plugins)
-    return load_recipe(path, overrides=sets, registry=report.registry), report
+    return load_recipe(path, overrides=sets, registry=report.registry, starts=starts), report
 
 
 def overrides_of(

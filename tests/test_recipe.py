@@ -18,7 +18,7 @@ from cbr_memory.config import CaseMemoryConfig
 from cbr_pretrain.config import PretrainConfig
 from cbr_sweep.section import SweepSection
 from cbrcore.config import ComponentConfig, NoSettings, Part, Recipe, Settings
-from cbrcore.errors import CbrError, RecipeError
+from cbrcore.errors import CbrError, RecipeError, printable
 from cbrcore.recipe import MAX_BYTES, dump_recipe, load_recipe, read_recipe_text
 from cbrcore.registry import CORE_KEYS, Registrar, Registry
 
@@ -670,7 +670,7 @@ def test_whatever_is_written_is_a_recipe_or_a_recipe_error(registry: Registry, c
         read(text, registry, override)
     except RecipeError as error:
         found = error.problems
-    assert all(problem.startswith(("r.yaml:", "--set ")) and problem.isprintable() for problem in found)
+    assert all(problem.startswith(("r.yaml:", "--set ")) and printable(problem) == problem for problem in found)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

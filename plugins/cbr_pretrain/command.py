@@ -43,7 +43,7 @@ def pretrain(
     agent = None
     if collector != "random":
         overrides = [*sets, *collector_overrides(collector)]
-        agent = load_recipe(recipe, overrides=overrides, registry=report.registry)
+        agent = load_recipe(recipe, overrides=overrides, registry=report.registry, starts=True)
     found, folder = session.pretrain(checked, agent, report, out, overwrite=overwrite)
     echo(f"{pretraining_table(found)}\n\nretriever: {folder}")
     say(f"use it: --set training.pretrain.retriever={folder}")

@@ -42,7 +42,7 @@ def sweep(
 ) -> None:
     """Execute all runs of a recipe's sweep. Repeat it at will: what is done is skipped, the rest continues."""
     sets = overrides_of(set_, seed=seed)
-    checked, report = checked_recipe(recipe, sets, plugin or ())
+    checked, report = checked_recipe(recipe, sets, plugin or (), starts=not dry_run)
     plan = make_plan(SweepRequest(recipe, checked, sets, only, seed), out, report.registry)
     if dry_run:
         echo(overview([RunStatus.of(item, plan.folder) for item in plan.planned]))

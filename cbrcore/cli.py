@@ -95,10 +95,11 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise Interrupted("interrupted") from None
-        except OSError as error:
-            if os.environ.get("CBR_TRACEBACK"):
+        except (OSError, RuntimeError) as error:
+            refused = _refused(error)
+            if refused is None or os.environ.get("CBR_TRACEBACK"):
                 raise
-            raise os_failure(error) from error
+            raise os_failure(refused) from error
         except USAGE as error:
             error.message = printable(error.message, keep="\n")
             raise
@@ -207,6 +208,12 @@ def as_typer(target: Any, name: str | None = None) -> typer.Typer:
     return single
 
 
+def _refused(error: Exception) -> OSError | None:
+    """What the operating system refused; of a circle of links Python 3.12 makes another error."""
+    found = error.__context__ if isinstance(error, RuntimeError) else error
+    return found if isinstance(found, OSError) and (found is error or found.errno == errno.ELOOP) else None
+
+
 def _guarded(invoke: Callable[..., Any], whose: str) -> Callable[..., Any]:
     """What a plugin's command raises unexpectedly is its failure, told without a traceback."""
 
@@ -217,7 +224,7 @@ def _guarded(invoke: Callable[..., Any], whose: str) -> Callable[..., Any]:
         except Exception as error:
             if hasattr(error, "exit_code") or isinstance(error, typer.Abort) or os.environ.get("CBR_TRACEBACK"):
                 raise  # ours, or Typer's own
-            if isinstance(error, OSError) and error.filename is not None:
+            if (refused := _refused(error)) and refused.filename is not None:
                 raise  # a file of the user's; see `_Commands.invoke`
             said = f"{whose} failed: {type(error).__name__}: {error}"
             raise RunFailed(said, hint="see where: CBR_TRACEBACK=1 cbr ...") from error

@@ -118,7 +118,7 @@ class Components:
             raise refused((), f"must be a section; write '{key}: {{use: {name}}}'")
         use = written.get("use", self.defaults.get(kind))
         if not isinstance(use, str):
-            if slip := closest("use", written):
+            if "use" not in written and (slip := closest("use", written)):
                 raise refused((slip,), "unknown key. Did you mean 'use'?")
             raise refused((), f"does not say which component; add 'use: PLUGIN/NAME', {offered}")
         return use

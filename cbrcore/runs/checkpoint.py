@@ -74,8 +74,8 @@ def save_checkpoint(
     for name, value in tensors.items():
         if value.is_floating_point() and not torch.isfinite(value).all():
             raise RunFolderError(f"not saved: {name} holds values that are not finite")
-    name = f"{progress.games_played:08d}"
-    temporary = folder / f".{name}.{os.getpid()}.tmp"
+    games = f"{progress.games_played:08d}"
+    temporary = folder / f".{games}.{os.getpid()}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
@@ -84,7 +84,7 @@ def save_checkpoint(
         memory.save(temporary / name)
     state = {"format": FORMAT, "torch": torch.__version__, "progress": asdict(progress), "streams": streams}
     (temporary / STATE_FILE).write_text(json.dumps(state), encoding="utf-8")
-    names = (name, *(f"{name}-{number}" for number in range(2, 100)))
+    names = (games, *(f"{games}-{number}" for number in range(2, 100)))
     final = next(folder / free for free in names if not (folder / free).exists())
     temporary.rename(final)
     outdated = [path for _, path in _complete(folder)[:-KEPT]]

@@ -118,8 +118,9 @@ class Components:
             raise refused((), f"must be a section; write '{key}: {{use: {name}}}'")
         use = written.get("use", self.defaults.get(kind))
         if not isinstance(use, str):
-            if "use" not in written and (slip := closest("use", written)):
-                raise refused((slip,), "unknown key. Did you mean 'use'?")
+            slips = [key for key in written if key != "use" and closest(key.lower(), ["use"])]
+            if slips and "use" not in written:
+                raise refused((slips[0],), "unknown key. Did you mean 'use'?")
             raise refused((), f"does not say which component; add 'use: PLUGIN/NAME', {offered}")
         return use
 

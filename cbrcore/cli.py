@@ -6,26 +6,41 @@ the run failed, 2 the user's input is wrong, 130 interrupted.
 
 from __future__ import annotations
 
+import errno
 import functools
 import importlib
 import io
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
+from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
-from cbrcore.errors import CbrError, Interrupted, PluginError, RecipeError, RunFailed, suggest
+from cbrcore.console import echo, say
+from cbrcore.errors import (
+    CbrError,
+    Interrupted,
+    PluginError,
+    RecipeError,
+    RunFailed,
+    os_failure,
+    printable,
+    suggest,
+)
 from cbrcore.registry import CORE_COMMANDS, Component
 
 if TYPE_CHECKING:
     from cbrcore.plugins import PluginReport
 
 PLUGINS = "cbrcore.plugins"
+USAGE: Any = typer.BadParameter.__base__
+"""What is wrong with the words of a command; Typer may have a click of its own."""
 CORE = {
     name: Component("command", "cbrcore", name, f"cbrcore.commands:{name.replace('-', '_')}", summary=summary)
     for name, summary in CORE_COMMANDS.items()
@@ -44,7 +59,7 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """For the overview: the name and the summary."""
         component = CORE.get(cmd_name) or _offered(ctx).get(cmd_name)
-        return TyperCommand(name=cmd_name, help=component.summary or " ") if component else None
+        return TyperCommand(name=cmd_name, help=escape(printable(component.summary)) or " ") if component else None
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """The overview; below it, what is wrong with plugins."""
@@ -52,7 +67,9 @@ class _Commands(TyperGroup):
         problems = _plugins(ctx).problems()
         if problems:
             formatter.write(
-                "\n".join(["Not all plugins are as they should be:", *(f"  {line}" for line in problems)])
+                "\n".join(
+                    ["Not all plugins are as they should be:", *(f"  {printable(line)}" for line in problems)]
+                )
             )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -72,11 +89,20 @@ class _Commands(TyperGroup):
         return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Ctrl-C is an `Interrupted`, whatever the installed Typer makes of it."""
+        """Ctrl-C is an `Interrupted`, whatever the installed Typer makes of it; what the operating system refuses
+        is a `CbrError`."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise Interrupted("interrupted") from None
+        except (OSError, RuntimeError) as error:
+            refused = _refused(error)
+            if refused is None or os.environ.get("CBR_TRACEBACK"):
+                raise
+            raise os_failure(refused) from error
+        except USAGE as error:
+            error.message = printable(error.message, keep="\n")
+            raise
 
 
 def _files(ctx: Any) -> list[str]:
@@ -136,7 +162,7 @@ def _find(ctx: Any, name: str, files: Sequence[str]) -> tuple[Component, str]:
             f"the command {name!r} is offered by {' and by '.join(map(report.origin, found))}",
             hint="uninstall one of them, or name the plugins to load: export CBR_LOAD_PLUGINS=...",
         )
-    typer.echo(ctx.get_usage(), err=True)
+    say(ctx.get_usage())
     known = [*CORE, *(component.name for component in report.registry.of_kind("command"))]
     raise CbrError(f"no such command: {name!r}. {suggest(name, known)}", hint=_why_missing(report))
 
@@ -182,6 +208,12 @@ def as_typer(target: Any, name: str | None = None) -> typer.Typer:
     return single
 
 
+def _refused(error: BaseException) -> OSError | None:
+    """What the operating system refused; of a circle of links Python 3.12 makes another error."""
+    found = error.__context__ if isinstance(error, RuntimeError) else error
+    return found if isinstance(found, OSError) and (found is error or found.errno == errno.ELOOP) else None
+
+
 def _guarded(invoke: Callable[..., Any], whose: str) -> Callable[..., Any]:
     """What a plugin's command raises unexpectedly is its failure, told without a traceback."""
 
@@ -192,6 +224,8 @@ def _guarded(invoke: Callable[..., Any], whose: str) -> Callable[..., Any]:
         except (Exception, SystemExit) as error:
             if hasattr(error, "exit_code") or isinstance(error, typer.Abort) or os.environ.get("CBR_TRACEBACK"):
                 raise  # ours, or Typer's own
+            if (refused := _refused(error)) and refused.filename is not None:
+                raise  # a file of the user's; see `_Commands.invoke`
             said = f"{whose} failed: {type(error).__name__}: {error}"
             raise RunFailed(said, hint="see where: CBR_TRACEBACK=1 cbr ...") from error
 
@@ -209,26 +243,68 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line; a `CbrError` ends it with a message and its own exit code, without a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a console that lacks a character shows '?'
+    _prepare_streams()
     try:
         app(prog_name="cbr")
     except CbrError as error:
         problems = len(error.problems) if isinstance(error, RecipeError) else 1
-        typer.echo(f"error: {f'the recipe has {problems} problems' if problems > 1 else error}", err=True)
+        say(f"error: {f'the recipe has {problems} problems' if problems > 1 else error}")
         if problems > 1:
-            typer.echo(str(error), err=True)
+            say(str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(Interrupted.exit_code)
+
+
+class _Lasting(io.FileIO):
+    """stdout or stderr, which may end before the command does (``| head -1``): what nobody reads is dropped then.
+    Results that a full disk does not take are an error, once."""
+
+    full = False
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            if self.full or self.fileno() != 1 or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                return len(data)
+            self.full = True
+            raise CbrError(f"standard output: {error.strerror}", hint="make room where it goes") from error
+
+
+class _Printable(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(f"{record.levelname.lower()}: {super().format(record)}", keep="\n\t")
+
+
+def _prepare_streams() -> None:
+    """See to it that what is printed, also by libraries that log, neither fails nor does things to a terminal."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # closed (``2>&-``): a file opened later would get its number, and what is printed
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdout, sys.stderr = _lasting(sys.stdout, 1), _lasting(sys.stderr, 2)
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_Printable())
+
+
+def _lasting(stream: TextIO | None, number: int) -> TextIO:
+    """The standard stream, outliving whoever reads it; a console that lacks a character shows '?'."""
+    if stream is None or stream in (sys.__stdout__, sys.__stderr__):
+        encoding = stream.encoding if stream else "utf-8"
+        raw = io.BufferedWriter(_Lasting(number, "wb", closefd=False))
+        return io.TextIOWrapper(raw, encoding, errors="replace", line_buffering=True)
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="replace")
+    return stream
 
 
 def _version(asked: bool) -> None:  # noqa: FBT001 (Typer's own signature)
     if asked:
         from cbrcore import __version__
 
-        typer.echo(f"cbr {__version__}")
+        echo(f"cbr {__version__}")
         raise typer.Exit
 
 

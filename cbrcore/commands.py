@@ -49,7 +49,7 @@ def run(
     if resume:
         stored = stored_recipe(resume)
         with naming_plugin_files(resume, files):
-            checked, report = checked_recipe(recipe or stored, overrides, files)
+            checked, report = checked_recipe(recipe or stored, overrides, files, starts=False)
         results, folder = runs.resume(checked, report, resume)
     elif recipe:
         results, folder = runs.start(*checked_recipe(recipe, overrides, files), out, overwrite=overwrite)
@@ -74,12 +74,13 @@ def evaluate(
     from cbrcore.runs.resuming import naming_plugin_files
 
     with naming_plugin_files(folder, plugin or ()):
-        checked, report = checked_recipe(stored_recipe(folder), overrides_of(device=device), plugin or ())
+        overrides = overrides_of(device=device)
+        checked, report = checked_recipe(stored_recipe(folder), overrides, plugin or (), starts=False)
     _print_results(runs.evaluate(checked, report, folder, split or ()), folder)
 
 
 def _print_results(results: dict[str, Any], folder: Path) -> None:
-    typer.echo(f"{console.results_table(results)}\n\nrun folder: {folder}")
+    console.echo(f"{console.results_table(results)}\n\nrun folder: {folder}")
 
 
 def list_plugins(
@@ -100,7 +101,7 @@ def list_plugins(
     for rows in [_plugin_rows(report), *([_component_rows(report)] if verbose else [])]:
         console.print_table(rows)
         if not sys.stdout.isatty():
-            typer.echo()
+            console.echo()
 
 
 def _plugin_rows(report: PluginReport) -> Rows:
@@ -121,7 +122,7 @@ def _component_rows(report: PluginReport) -> Rows:
 def check(recipe: RecipePath, *, set_: Sets = None, plugin: PluginFiles = None) -> None:
     """Check a recipe completely, without building anything."""
     checked, _ = checked_recipe(recipe, set_ or (), plugin or ())
-    typer.echo(recipe_text(checked))
+    console.echo(recipe_text(checked))
 
 
 def recipe_text(recipe: Recipe) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_seriali
 from pydantic.annotated_handlers import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from cbrcore.errors import CbrError
+from cbrcore.errors import CbrError, link_to_nowhere, os_failure
 
 
 class Settings(BaseModel):
@@ -92,6 +92,24 @@ def nested_parts(settings: BaseModel | type[BaseModel]) -> dict[str, NestedPart]
     return {name: mark for name, mark in marks if isinstance(mark, NestedPart)}
 
 
+@dataclass(frozen=True)
+class ExistingPath:
+    """Marks a text setting that names a file or folder which must be there when a run starts::
+
+        path: Annotated[str, ExistingPath("cbr cases export RUN DIR")] | None = None
+
+    `cbr check`, and what starts runs, look for it before anything is built; a run that began may have lost it.
+    """
+
+    mend: str
+    """What to type where it is missing."""
+    holds: str = ""
+    """A file that the folder must hold."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(schema) | {"existing": asdict(self)}
+
+
 class MemoryConfig(ComponentConfig):
     """Settings that every case memory has [P §3]; those of a memory are a subclass."""
 
@@ -100,7 +118,7 @@ class MemoryConfig(ComponentConfig):
     refresh: bool = False
     """Compute the keys of all cases anew whenever the retriever has changed. Off in the paper: keys stay as they
     were when the case was retained."""
-    cases: str | None = None
+    cases: Annotated[str, ExistingPath("cbr cases export RUN DIR", holds="cases.jsonl")] | None = None
     """Start with the cases that `cbr cases export` wrote to this folder, relative to the recipe."""
     retry_failed: bool = True
     """Reuse an action again that earned nothing earlier in the same episode (the paper does). `false` is a
@@ -201,7 +219,8 @@ def expand_path(text: str, base: Path) -> Path:
     """The absolute path that `text` means: ``~`` and ``$VAR`` are expanded, a relative path starts at `base`.
 
     Raises:
-        CbrError: the text is empty, holds a control character, or names an unknown variable or user.
+        CbrError: the text is empty, holds a control character, names an unknown variable or user, or leads through
+            a link to nowhere.
     """
     if not text.strip() or any(ord(character) < 32 for character in text):
         raise CbrError(f"{text!r} is not a path", hint=r"Write Windows paths in single quotes: 'C:\temp'")
@@ -211,7 +230,26 @@ def expand_path(text: str, base: Path) -> Path:
     expanded = os.path.expanduser(os.path.expandvars(text))
     if text.startswith("~") and expanded.startswith("~"):
         raise CbrError(f"the path {text!r} starts with a user that this machine does not know")
-    return (base / expanded).resolve()
+    if nowhere := link_to_nowhere(base / expanded):
+        raise CbrError(nowhere, hint="mend or remove the link, or name another path")
+    return Path(os.path.realpath(base / expanded))
+
+
+def existing_path(text: str, base: Path, *, mend: str, holds: str = "") -> Path:
+    """As `expand_path`, and it is there; see `ExistingPath`.
+
+    Raises:
+        CbrError: also if nothing is there, or not what it should hold, or nobody may look.
+    """
+    path = expand_path(text, base)
+    try:
+        if not path.exists():
+            raise CbrError(f"{path}: no such file or folder", hint=mend)
+        if holds and not (path / holds).is_file():
+            raise CbrError(f"{path} holds no {holds}", hint=mend)
+    except OSError as error:
+        raise os_failure(error, path) from error
+    return path
 
 
 def cache_dir() -> Path:

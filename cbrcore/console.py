@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import typer
 
+from cbrcore.errors import CbrError, link_to_nowhere, printable
+
 if TYPE_CHECKING:
     from cbrcore.config import Recipe
     from cbrcore.plugins import PluginReport
@@ -29,8 +31,16 @@ SECONDS_BETWEEN_RECORDS = 1.0
 
 # -- options -----------------------------------------------------------------------------------------------------
 
+
+def _followed(path: Path) -> Path:
+    """The path itself, unless it is a link to nowhere."""
+    if nowhere := link_to_nowhere(path):
+        raise CbrError(nowhere, hint="mend or remove the link, or name another path")
+    return path
+
+
 RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe file (YAML).")]
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", callback=_followed)]
 Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override a setting; may be repeated.")
 ]
@@ -54,12 +64,14 @@ def plugins_of(files: Sequence[Path] = (), *, quiet: bool = False) -> PluginRepo
     return report
 
 
-def checked_recipe(path: Path, sets: Sequence[str], plugins: Sequence[Path]) -> tuple[Recipe, PluginReport]:
-    """Load plugins and recipe: what every command on a recipe starts with."""
+def checked_recipe(
+    path: Path, sets: Sequence[str], plugins: Sequence[Path], *, starts: bool = True
+) -> tuple[Recipe, PluginReport]:
+    """Load plugins and recipe: what every command on a recipe starts with; `starts` as in `load_recipe`."""
     from cbrcore.recipe import load_recipe
 
     report = plugins_of(plugins)
-    return load_recipe(path, overrides=sets, registry=report.registry), report
+    return load_recipe(path, overrides=sets, registry=report.registry, starts=starts), report
 
 
 def overrides_of(
@@ -70,12 +82,17 @@ def overrides_of(
     return [*(sets or ()), *(f"{path}={value}" for path, value in options.items() if value is not None)]
 
 
-def say(message: str) -> None:
-    typer.echo(message, err=True)
+def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print a text; control characters in it, other than tabs and ends of lines, are shown as escapes."""
+    typer.echo(printable(text, keep="\n\t"), err=err, nl=nl)
 
 
-def print_json(data: Any) -> None:
-    typer.echo(json.dumps(data, indent=2))
+def say(message: str, *, nl: bool = True) -> None:
+    echo(message, err=True, nl=nl)
+
+
+def print_json(data: Any, *, indent: int | None = 2) -> None:
+    typer.echo(json.dumps(data, indent=indent))  # ASCII: what does things to terminals is escaped
 
 
 # -- progress ----------------------------------------------------------------------------------------------------
@@ -146,7 +163,8 @@ class RichReporter:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        title, note = TextColumn("{task.description}"), TextColumn("{task.fields[note]}")
+        texts = ("{task.description}", "{task.fields[note]}")
+        title, note = (TextColumn(text, markup=False) for text in texts)
         columns = (title, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), note)
         self._progress = Progress(*columns, console=Console(stderr=True))
         self._task: Any = None
@@ -159,13 +177,13 @@ class RichReporter:
         self._progress.stop()
 
     def phase(self, title: str, total: int, done: int = 0) -> None:
-        self._task = self._progress.add_task(title, total=total, completed=done, note="")
+        self._task = self._progress.add_task(printable(title), total=total, completed=done, note="")
 
     def advance(self, note: str = "") -> None:
-        self._progress.update(self._task, advance=1, note=note)
+        self._progress.update(self._task, advance=1, note=printable(note))
 
     def say(self, message: str) -> None:
-        self._progress.console.print(message, markup=False, highlight=False)
+        self._progress.console.print(printable(message, keep="\n\t"), markup=False, highlight=False)
 
 
 def reporter() -> PlainReporter | RichReporter:
@@ -278,7 +296,7 @@ def graceful_interrupt() -> Iterator[StopRequest]:
 def print_table(rows: Sequence[Sequence[str]]) -> None:
     """Rows under a header: plain text, or a table on a terminal."""
     if not sys.stdout.isatty():
-        typer.echo(aligned(rows))
+        echo(aligned(rows))
         return
     from rich.console import Console
     from rich.table import Table
@@ -286,7 +304,7 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
 
     table = Table(*rows[0], box=None)
     for row in rows[1:]:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     Console().print(table)
 
 
@@ -296,8 +314,8 @@ def aligned(rows: Iterable[Sequence[str]]) -> str:
 
 
 def aligned_cells(rows: Iterable[Sequence[str]]) -> list[list[str]]:
-    """The cells of rows, filled up to the width of their column."""
-    table = [list(row) for row in rows]
+    """The cells of rows, each on one line, filled up to the width of their column."""
+    table = [list(map(printable, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in table]
 

@@ -7,6 +7,11 @@ An error says what is wrong, where, and ends with what to type. Exit codes (READ
 from __future__ import annotations
 
 import difflib
+import errno
+import os
+import re
+import shutil
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 
@@ -63,6 +68,73 @@ class Interrupted(CbrError):
     """The user interrupted the run; a checkpoint was written; exit code 130."""
 
     exit_code = 130
+
+
+# -- what the operating system refuses ---------------------------------------------------------------------------
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_MEND = {
+    errno.EACCES: "see to the permissions there, or name another place",
+    errno.EPERM: "see to the permissions there, or name another place",
+    errno.EROFS: "it can only be read there; name another place",
+    **dict.fromkeys(_FULL, "make room there, or name another place"),
+    errno.EFBIG: "raise the limit (ulimit -f), or name another place",
+    errno.ENAMETOOLONG: "take a shorter name",
+    errno.ELOOP: "the link leads back to itself; name what it should lead to",
+    errno.EISDIR: "name a file",
+    errno.ENOTDIR: "a file stands where a folder is needed; name another place",
+    errno.EEXIST: "something else is there; name another place",
+    errno.ENOENT: "see whether it is still there, or name another place",
+    errno.EMFILE: "raise the limit: ulimit -n 4096",
+}
+_TEMPORARY = re.compile(r"(^|/)\.([^/]+?)(\.\d+)?\.tmp(?=/|$)")
+"""Names under which our files are written before they get their own."""
+
+
+def os_failure(error: OSError, path: str | os.PathLike[str] | None = None) -> CbrError:
+    """What the operating system refused, as one line with the path (`path`, where the error does not know it), the
+    free space if that was the cause, and what to do."""
+    at = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else os.fspath(path or "")
+    at, number = _TEMPORARY.sub(r"\1\2", at), error.errno or 0
+    said = (error.strerror or str(error)) + (_free(at) if number in _FULL else "")
+    hint = _MEND.get(number, "try again, or name another place")
+    return CbrError(f"{at}: {said}", hint=hint) if at else RunFailed(said, hint=hint)
+
+
+def _free(path: str) -> str:
+    """How much room is left on the disk of a path."""
+    while path and not os.path.isdir(path):
+        path = os.path.dirname(path)
+    return f" ({shutil.disk_usage(path or '.').free >> 20} MiB free)"
+
+
+def link_to_nowhere(path: str | os.PathLike[str]) -> str | None:
+    """What to say of a path that leads through a link to nothing; None for any other path."""
+    at = os.path.abspath(path)
+    while at != os.path.dirname(at):
+        if os.path.islink(at) and not os.path.exists(at):
+            return f"{at}: a link to nowhere (-> {os.readlink(at)})"
+        at = os.path.dirname(at)
+    return None
+
+
+# -- words -------------------------------------------------------------------------------------------------------
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    """A text of a game, a file or an author, for a terminal, where control characters would do things: each of
+    them is shown as an escape (``\\x1b[2J``), but for those to `keep`."""
+    if text.isprintable():
+        return text
+    return "".join(letter if _shows(letter) or letter in keep else _escaped(letter) for letter in text)
+
+
+def _shows(letter: str) -> bool:
+    return letter.isprintable() or unicodedata.category(letter) == "Zs"
+
+
+def _escaped(letter: str) -> str:
+    return letter.encode("unicode_escape").decode("ascii")
 
 
 def closest(name: str, choices: Iterable[str], *, cutoff: float = 0.6) -> str | None:

@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import importlib
 import importlib.util
+import logging
 import os
 import re
 import sys
@@ -36,6 +37,10 @@ from cbrcore.registry import GLOBAL_NAMES, HOOK_OF_KIND, KINDS, Component, Regis
 GROUP = "cbrcore.plugins"
 NO_NAME, NO_VERSION = "unknown distribution", "unknown version"
 KIND_OF_HOOK = {hook: kind for kind, hook in HOOK_OF_KIND.items()}
+
+SLOW_MS = 1000
+"""A plugin that takes longer to import is named."""
+log = logging.getLogger(__name__)
 
 Status = Literal["ok", "failed", "refused", "empty", "skipped"]
 """ok: loaded. failed: raised while loading. refused: breaks a rule. empty: provides nothing.
@@ -173,7 +178,11 @@ class _Loader:
             info = replace(info, status="refused", cause=str(error))
         except (Exception, SystemExit) as error:
             info = replace(info, status="failed", cause=_cause(error))
-        return replace(info, milliseconds=(time.perf_counter() - start) * 1000)
+        took = (time.perf_counter() - start) * 1000
+        if took > SLOW_MS:
+            told = "%s takes %.0f ms to import, and every command waits for it; CBR_LOAD_PLUGINS can leave it out"
+            log.warning(told, info.origin, took)
+        return replace(info, milliseconds=took)
 
     def _collect(self, info: PluginInfo, load: Callable[[], object]) -> PluginInfo:
         """Import the plugin and call its hooks; PluginError if it breaks a rule."""

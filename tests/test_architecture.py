@@ -38,7 +38,7 @@ TABLE = {
     "console": "",
     "runs": "config console cycle interfaces recipe registry runs",
     "commands": "config console interfaces plugins recipe registry runs",
-    "cli": "plugins registry",
+    "cli": "console plugins registry",
     "testing": EVERYTHING,
 }
 """room or module -> rooms it may import besides the leaves, at its top or in a function."""
@@ -208,6 +208,14 @@ def _is_public(names: list[str]) -> bool:
     return names[0] in PUBLIC and not host and not any(name.startswith("_") for name in names)
 
 
+def echoes(source: str) -> list[int]:
+    """Lines that write texts to a terminal by themselves; a literal is no text of others."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    ways = re.compile(r"typer\.(echo|secho|print)|sys\.(stdout|stderr)\.write")
+    direct = [call for call in calls if ways.fullmatch(ast.unparse(call.func))]
+    return [call.lineno for call in direct if not isinstance(call.args[0], ast.Constant)]
+
+
 def prints(source: str) -> list[int]:
     calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
     return [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"]
@@ -341,6 +349,12 @@ def test_library_code_does_not_print():
     assert {relative(path): lines for path in [*CORE, *PLUGIN_FILES] if (lines := prints(path.read_text()))} == {}
 
 
+def test_texts_reach_the_terminal_through_the_console_alone():
+    """`cbrcore.console.echo` shows control characters as text."""
+    ours = [path for path in [*CORE, *PLUGIN_FILES] if relative(path) != "cbrcore/console.py"]
+    assert {relative(path): found for path in ours if (found := echoes(path.read_text()))} == {}
+
+
 def test_no_module_is_long():
     lengths = {relative(path): len(path.read_text().splitlines()) for path in [*CORE, *PLUGIN_FILES]}
     assert {path: length for path, length in lengths.items() if length > MAX_LINES and path not in LONG} == {}
@@ -464,6 +478,10 @@ def test_a_plugins_name_is_seen_wherever_it_stands(source: str):
 @pytest.mark.parametrize("source", ["cbr_api_version = 1", "cbr_", "x = 'cbr_something_else/x'"])
 def test_other_words_are_no_plugins(source: str):
     assert named_plugins(source) == []
+
+
+def test_an_echo_is_seen():
+    assert echoes("typer.echo(x)\ntyper.echo('x')\nif True:\n    sys.stderr.write(f'{x}')") == [1, 4]
 
 
 def test_a_print_is_seen():

@@ -116,8 +116,9 @@ def test_every_line_of_the_blocks_is_a_command_that_is_known():
 
 
 @pytest.mark.parametrize("line", OURS)
-def test_the_command_of_a_block_exists_with_its_options_and_recipe(line, here, monkeypatch):
-    monkeypatch.setenv("CBR_GAMES", "/games")  # recipes name it
+def test_the_command_of_a_block_exists_with_its_options_and_recipe(line, here, monkeypatch, tmp_path):
+    (tmp_path / "twc" / "easy").mkdir(parents=True)
+    monkeypatch.setenv("CBR_GAMES", str(tmp_path))  # recipes name it
     words = shlex.split(line.replace("$", "").replace("{", "").replace("}", ""))
     name, *rest = words[1:]
     if name not in ("hello",):  # README's own plugin

@@ -390,3 +390,12 @@ def test_a_folder_is_no_loose_file(tmp_path: Path):
     (tmp_path / "folder.py").mkdir()
     with pytest.raises(PluginError, match=r"not a \.py file"):
         load_plugins(files=[tmp_path / "folder.py"])
+
+
+def test_a_plugin_that_keeps_every_command_waiting_is_named(site: Site):
+    site.plugin("slow", "import time\ntime.sleep(1.2)\n")
+    done = run_cbr("doctor", "--quick")
+    told = [line for line in done.stderr.splitlines() if line.startswith("warning: plugin ")]
+    assert len(told) == 1, done.stderr
+    assert "plugin 'slow' (slow 1.0) takes " in told[0]
+    assert "ms to import" in told[0]

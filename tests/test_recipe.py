@@ -18,7 +18,7 @@ from cbr_memory.config import CaseMemoryConfig
 from cbr_pretrain.config import PretrainConfig
 from cbr_sweep.section import SweepSection
 from cbrcore.config import ComponentConfig, NoSettings, Part, Recipe, Settings
-from cbrcore.errors import CbrError, RecipeError
+from cbrcore.errors import CbrError, RecipeError, printable
 from cbrcore.recipe import MAX_BYTES, dump_recipe, load_recipe, read_recipe_text
 from cbrcore.registry import CORE_KEYS, Registrar, Registry
 
@@ -193,6 +193,54 @@ def test_text_settings_keep_their_text(registry: Registry, typed: str):
     assert read(with_agent(f"label: {typed}"), registry).agent.settings.label == typed
     assert read(with_agent(f"words: [a, {typed}]"), registry).agent.settings.words == ["a", typed]
     assert read(PLAIN, registry, f"agent.label={typed}").agent.settings.label == typed
+
+
+@pytest.mark.parametrize("typed", ["null", "Null", "NULL", "~", ""])
+def test_nothing_is_no_text(registry: Registry, typed: str):
+    for settings_text in (f"label: {typed}", f"words: [a, {typed or '~'}]"):
+        with pytest.raises(RecipeError, match=r"agent\.(label|words\[1\]): must be text, got nothing"):
+            read(with_agent(settings_text.strip()), registry)
+
+
+@pytest.mark.parametrize("slip", ["usee", "uses", "us", "Use", "USE", "uuse"])
+def test_a_slip_of_use_is_told_in_every_part(registry: Registry, slip: str):
+    for part in ("environment", "text_encoder", "agent", "learner", "memory", "quantizer", "training.pretrain"):
+        text = CASES if part in ("memory", "quantizer") else PLAIN
+        with pytest.raises(RecipeError) as caught:
+            read(text, registry, f"{part}.{slip}=lab/x")
+        assert any(
+            f"{part}.{slip}: unknown key. Did you mean {part}.use?" in each for each in caught.value.problems
+        )
+    with pytest.raises(RecipeError, match=rf"agent\.{slip}: unknown key\. Did you mean 'use'\?"):
+        read(PLAIN, registry, f"agent={{{slip}: lab/learner}}")
+
+
+SOMEWHERE = {"memory.cases": "cases.jsonl", "training.pretrain.retriever": "retriever.safetensors"}
+
+
+@pytest.mark.parametrize("setting", SOMEWHERE)
+def test_what_a_run_needs_is_looked_for_where_it_starts(
+    registry: Registry, tmp_path: Path, monkeypatch, setting: str
+):
+    monkeypatch.delenv("NOPE", raising=False)
+    (tmp_path / "link").symlink_to("gone")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / SOMEWHERE[setting]).write_text("")
+    path = tmp_path / "r.yaml"
+    path.write_text(CASES)
+    for value, said in {
+        "missing": f"{tmp_path / 'missing'}: no such file or folder",
+        "$NOPE/x": "holds $NOPE, which is not set",
+        "link/below": f"{tmp_path / 'link'}: a link to nowhere (-> gone)",
+        "empty": f"{tmp_path / 'empty'} holds no {SOMEWHERE[setting]}",
+    }.items():
+        with pytest.raises(RecipeError) as caught:
+            load_recipe(path, overrides=[f"{setting}={value}"], registry=registry, starts=True)
+        assert f"{setting}: " in str(caught.value)
+        assert said in str(caught.value)
+        load_recipe(path, overrides=[f"{setting}={value}"], registry=registry)  # a run that began may have lost it
+    load_recipe(path, overrides=[f"{setting}=here"], registry=registry, starts=True)
 
 
 def test_words_that_other_yaml_takes_for_booleans_are_words_and_keys(registry: Registry):
@@ -670,7 +718,7 @@ def test_whatever_is_written_is_a_recipe_or_a_recipe_error(registry: Registry, c
         read(text, registry, override)
     except RecipeError as error:
         found = error.problems
-    assert all(problem.startswith(("r.yaml:", "--set ")) and problem.isprintable() for problem in found)
+    assert all(problem.startswith(("r.yaml:", "--set ")) and printable(problem) == problem for problem in found)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

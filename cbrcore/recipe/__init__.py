@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cbrcore.config import Recipe
-from cbrcore.errors import RecipeError, closest
+from cbrcore.errors import RecipeError, closest, link_to_nowhere
 from cbrcore.recipe.model import Checker, apply_overrides
 from cbrcore.recipe.text import dump, parse, parse_override
 from cbrcore.registry import Registry
@@ -21,7 +21,9 @@ MAX_BYTES = 256 * 1024
 """A recipe is a page of text; a log given by mistake is not read to its end."""
 
 
-def load_recipe(path: Path | str, *, overrides: Sequence[str] = (), registry: Registry) -> Recipe:
+def load_recipe(
+    path: Path | str, *, overrides: Sequence[str] = (), registry: Registry, starts: bool = False
+) -> Recipe:
     """Read and check a recipe file.
 
     Args:
@@ -29,20 +31,28 @@ def load_recipe(path: Path | str, *, overrides: Sequence[str] = (), registry: Re
             it start at its folder (symbolic links are followed).
         overrides: ``a.b=c`` texts, as after ``--set``; ``agent.use=other/one`` drops what the file sets for agent.
         registry: the components that its ``use`` lines may name.
+        starts: a run is to start with it: the files and folders that it names must be there.
 
     Raises:
         RecipeError: everything that is wrong with it.
     """
     file = Path(path)
     file = file if file.exists() else shipped(file) or file
-    folder = file.resolve().parent
-    return read_recipe_text(_read_file(file), str(path), folder=folder, overrides=overrides, registry=registry)
+    text, folder = _read_file(file), file.resolve().parent
+    return read_recipe_text(text, str(path), folder=folder, overrides=overrides, registry=registry, starts=starts)
 
 
 def read_recipe_text(
-    text: str, name: str, *, folder: Path | None = None, overrides: Sequence[str] = (), registry: Registry
+    text: str,
+    name: str,
+    *,
+    folder: Path | None = None,
+    overrides: Sequence[str] = (),
+    registry: Registry,
+    starts: bool = False,
 ) -> Recipe:
     """Check a recipe given as text, which messages call `name`; its relative paths start at `folder`, or here.
+    `starts` as in `load_recipe`.
 
     Raises:
         RecipeError: everything that is wrong with it.
@@ -53,7 +63,7 @@ def read_recipe_text(
             document.note((), _not_a_recipe(document.data))
         document.fail_if_wrong()
     apply_overrides(document, map(parse_override, overrides), registry)
-    recipe = Checker(document, registry, Path(name).stem, folder or Path.cwd()).check()
+    recipe = Checker(document, registry, Path(name).stem, folder or Path.cwd(), starts=starts).check()
     document.fail_if_wrong()
     assert recipe is not None  # or the document has flaws
     return recipe
@@ -64,6 +74,8 @@ def _read_file(path: Path) -> str:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
+        if nowhere := link_to_nowhere(path):
+            raise RecipeError([nowhere]) from None
         near = closest(path.name, [other.name for other in path.parent.glob("*.y*ml")])
         raise RecipeError([f"{path}: no such file." + (f" Did you mean {near!r}?" if near else "")]) from None
     except IsADirectoryError:

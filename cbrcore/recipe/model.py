@@ -11,8 +11,17 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from cbrcore.config import ComponentConfig, MemoryConfig, Part, Recipe, Settings, expand_path, nested_parts
-from cbrcore.errors import CbrError, PluginError
+from cbrcore.config import (
+    ComponentConfig,
+    MemoryConfig,
+    Part,
+    Recipe,
+    Settings,
+    existing_path,
+    expand_path,
+    nested_parts,
+)
+from cbrcore.errors import CbrError, PluginError, closest
 from cbrcore.interfaces import ChecksRecipe, Fault, Keys
 from cbrcore.recipe.text import Document, Place, dotted, value_at
 from cbrcore.recipe.words import Model, Schema, bounds, check, one_line, refused, settings_of, unknown, validated
@@ -34,6 +43,8 @@ ISOLATION = "cbr_isolate.environment"
 SUGGESTED = {"context_encoder": "cbr_seeded_gat/seeded_gat", "quantizer": "cbr_vq/vq"}
 """Parts that a case memory cannot do without -> the paper's choice."""
 
+NULLS = ("", "~", "null", "Null", "NULL")
+"""What is typed for nothing."""
 PARTS = tuple(nested_parts(Recipe))
 """Keys that are parts; each is called as its kind."""
 SECTIONS: dict[str, type[Settings]] = {
@@ -109,6 +120,9 @@ class Components:
             raise refused((), f"must be a section; write '{key}: {{use: {name}}}'")
         use = written.get("use", self.defaults.get(kind))
         if not isinstance(use, str):
+            slips = [key for key in written if key != "use" and closest(key.lower(), ["use"])]
+            if slips and "use" not in written:
+                raise refused((slips[0],), "unknown key. Did you mean 'use'?")
             raise refused((), f"does not say which component; add 'use: PLUGIN/NAME', {offered}")
         return use
 
@@ -153,14 +167,18 @@ def _is_another(document: Document, part: Keys, use: Any, registry: Registry) ->
 class Checker:
     """Checks one recipe, on a copy of its data; the document gets its flaws.
 
-    A recipe that states no name is called `name`; its relative paths start at `folder`.
+    A recipe that states no name is called `name`; its relative paths start at `folder`; `starts` as in
+    `cbrcore.recipe.load_recipe`.
     """
 
-    def __init__(self, document: Document, registry: Registry, name: str, folder: Path) -> None:
+    def __init__(
+        self, document: Document, registry: Registry, name: str, folder: Path, *, starts: bool = False
+    ) -> None:
         self._document = document
         self._registry = registry
         self._name = name
         self._folder = folder
+        self._starts = starts
         self._data: dict[str, Any] = copy.deepcopy(document.data)
         self._sections = {c.name: c for c in registry.of_kind("recipe_section") if c.name in document.data}
         self._components = Components(registry, document.data)
@@ -172,6 +190,7 @@ class Checker:
         self._expand_directory()
         self._check_keys()
         self._check_cases()
+        self._check_paths()
         written = {name: self._data.pop(name) for name in self._sections if name in self._data}
         recipe = self._checked(Recipe, self._data)
         self._check_run()
@@ -231,6 +250,17 @@ class Checker:
             if "memory" not in self._data and part in self._data:
                 self._note((part,), f"only a case memory uses it; add 'memory: {{}}', or remove {part}")
 
+    def _check_paths(self) -> None:
+        """What must be there for a run to start; see `cbrcore.config.ExistingPath`."""
+        for keys, field in self._settings().items() if self._starts else ():
+            marks = [one["existing"] for one in (field, *field.get("anyOf", ())) if "existing" in one]
+            text = value_at(self._data, keys)
+            if marks and isinstance(text, str):
+                try:
+                    existing_path(text, Path(str(self._data["directory"])), **marks[0])
+                except CbrError as error:
+                    self._note(keys, one_line(error))
+
     def _check_run(self) -> None:
         run = self._data.get("run")
         given = [key for key in ("episodes", "env_steps") if isinstance(run, dict) and run.get(key) is not None]
@@ -244,7 +274,7 @@ class Checker:
         checked = partial(check, model, data, self._components, at=at, known=self._known)
         found, faults = checked()
         texts = {fault.keys: self._document.typed(fault.keys) for fault in faults if fault.kind == "string_type"}
-        as_typed = {keys: typed for keys, typed in texts.items() if typed not in (None, "", "~", "null")}
+        as_typed = {keys: typed for keys, typed in texts.items() if typed not in (None, *NULLS)}
         for keys, typed in as_typed.items():  # 1.10 or true is what a text setting takes as it was typed
             *around, last = keys[len(at) :]
             value_at(data, tuple(around))[last] = typed
@@ -259,12 +289,19 @@ class Checker:
     def _known(self) -> dict[str, str]:
         """All keys that this recipe could have -> their bounds."""
         known = dict.fromkeys([*CORE_KEYS, *(c.name for c in self._registry.of_kind("recipe_section"))], "")
+        for keys, field in self._settings().items():
+            if keys[0] in known:
+                path = ".".join(map(str, keys))
+                known |= {path: bounds(field)} | ({f"{path}.use": ""} if "part" in field else {})
+        return known
+
+    def _settings(self) -> dict[Keys, Schema]:
+        """Every setting that this recipe could have."""
         settings = dict(self._components.settings(Recipe, {"memory": {}} | self._data))
         for name, component in self._sections.items():
             with suppress(PluginError):
                 settings |= self._components.settings(settings_class(component), self._data.get(name), (name,))
-        found = {".".join(map(str, keys)): bounds(field) for keys, field in settings.items() if keys[0] in known}
-        return known | found
+        return settings
 
     def _section(self, component: Component, written: Any) -> BaseModel | None:
         """The section of a plugin, which may look at the rest of the recipe."""
@@ -291,7 +328,7 @@ class Checker:
         del trial.data[section]
         values = {path: self._document.part((section, *keys), path) for path, keys in changes.items()}
         apply_overrides(trial, ((tuple(path.split(".")), value) for path, value in values.items()), self._registry)
-        Checker(trial, self._registry, self._name, self._folder).check()
+        Checker(trial, self._registry, self._name, self._folder, starts=self._starts).check()
         for flaw in trial.flaws:
             if flaw.label in changes:
                 inside = dotted(flaw.keys).removeprefix(flaw.label).lstrip(".")

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from cbrcore.errors import RecipeError
+from cbrcore.errors import RecipeError, printable
 from cbrcore.interfaces import Keys
 
 MAX_VALUES = 20_000
@@ -94,16 +94,12 @@ class Document:
         found = {(f.line, f.label or f"{self.name}:{f.line}", dotted(f.keys), f.message) for f in self.flaws}
         lines = [": ".join(part for part in parts if part) for _, *parts in sorted(found)]
         if lines:
-            raise RecipeError(["".join(map(_printable, line)) for line in lines])
+            raise RecipeError([printable(line) for line in lines])
 
 
 def dotted(keys: Keys) -> str:
     """``evaluation.splits[1]``."""
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).lstrip(".")
-
-
-def _printable(character: str) -> str:
-    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 def value_at(data: Any, keys: Keys) -> Any:

@@ -246,9 +246,10 @@ def unknown(keys: Keys, paths: Sequence[str]) -> str:
     here = {name: around + name for name in inside}
     word = str(keys[-1]).lower().replace("-", "_")
     meant = _meant(word, here, paths)
-    if not meant and not here:
+    others = [name for name in here if name != "use"]
+    if not meant and not others:
         return "unknown key; there are no settings here"
-    said = f"Did you mean {' or '.join(meant)}?" if meant else f"Choose one of: {', '.join(here)}."
+    said = f"Did you mean {' or '.join(meant)}?" if meant else f"Choose one of: {', '.join(others)}."
     sure = word in OTHER_WORDS or closest(word, [path.rpartition(".")[2] for path in meant], cutoff=0.75)
     return f"unknown key. {said}" + ("" if around or sure else " If a plugin offers it: is that plugin installed?")
 

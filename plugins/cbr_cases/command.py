@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,7 +11,8 @@ from typer.core import TyperGroup
 
 from cbr_open.door import Run
 from cbrcore import closest
-from cbrcore.console import AsJson, PluginFiles, RunPath, plugins_of, print_table
+from cbrcore.console import AsJson, PluginFiles, RunPath, echo, plugins_of, print_json, print_table, say
+from cbrcore.errors import printable
 
 if TYPE_CHECKING:
     from cbr_cases.listing import CaseRow, Listed
@@ -72,11 +72,11 @@ def list_(
         _page(run, listed, found, html)
         return
     if as_json:
-        typer.echo(json.dumps([asdict(row) for row in found], indent=2, ensure_ascii=False))
+        print_json([asdict(row) for row in found])
         return
     _table(found)
     more = f"cbr cases show {run} ID{' --failures' if failures else ''}"
-    typer.echo(f"{len(found)} of {len(listed.rows)} cases. More about one: {more}", err=True)
+    say(f"{len(found)} of {len(listed.rows)} cases. More about one: {more}")
 
 
 @cases_app.command()
@@ -94,17 +94,18 @@ def show(
     with Run(run, plugins_of(plugin or ())) as opened:
         found = show_case(opened, number, memory=_memory(failures=failures))
     if as_json:
-        typer.echo(json.dumps(asdict(found), indent=2, ensure_ascii=False))
+        print_json(asdict(found))
         return
     for name, value in asdict(found.row).items():
-        typer.echo(f"{name:15}{', '.join(value) if isinstance(value, tuple) else shown(value)}")
-    typer.echo("\nsituation")
-    typer.echo("\n".join(f"  {line}" for line in found.situation) or "  (it was not stored)")
-    typer.echo("\nnearest neighbours by the similarity of keys")
+        text = ", ".join(value) if isinstance(value, tuple) else shown(value)
+        echo(f"{name:15}{printable(text)}")
+    echo("\nsituation")
+    echo("\n".join(f"  {line}" for line in found.situation) or "  (it was not stored)")
+    echo("\nnearest neighbours by the similarity of keys")
     for similarity, row in found.neighbours:
-        typer.echo(f"  {similarity:.2f}  #{row.id} {row.command}  ({row.game}, episode {row.episode})")
+        echo(printable(f"  {similarity:.2f}  #{row.id} {row.command}  ({row.game}, episode {row.episode})"))
     if not found.neighbours:
-        typer.echo("  (there is no other case)")
+        echo("  (there is no other case)")
 
 
 @cases_app.command("export")
@@ -113,8 +114,8 @@ def export(run: RunPath, to: Annotated[Path, typer.Argument(metavar="DIR", help=
     from cbr_cases.exchange import export_cases
 
     count = export_cases(run, to)
-    typer.echo(f"{count} cases in {to}")
-    typer.echo(f"use them: cbr cases import RUN {to}, or `memory: {{cases: {to}}}` in a recipe", err=True)
+    echo(f"{count} cases in {to}")
+    say(f"use them: cbr cases import RUN {to}, or `memory: {{cases: {to}}}` in a recipe")
 
 
 @cases_app.command("import")
@@ -129,14 +130,14 @@ def import_(
 
     with Run(run, plugins_of(plugin or ())) as opened:
         new, total = import_cases(opened, source)
-    typer.echo(f"{new} new cases; {run} has {total} now")
+    echo(f"{new} new cases; {run} has {total} now")
 
 
 def _page(run: Path, listed: Listed, rows: list[CaseRow], to: Path) -> None:
     from cbr_cases.page import write_page
 
     write_page(run.resolve().name, listed, rows, to)
-    typer.echo(f"{len(rows)} of {len(listed.rows)} cases in {to}")
+    echo(f"{len(rows)} of {len(listed.rows)} cases in {to}")
 
 
 def _memory(*, failures: bool) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +10,8 @@ from cbr_memory.files import CASES_FILE, KEYS_FILE, SITUATIONS_FILE, read_cases,
 from cbr_open.door import Run
 from cbrcore.cycle.retriever import tensors_digest
 from cbrcore.errors import RunFolderError
-from cbrcore.interfaces import CaseStore
 from cbrcore.runs import newest_checkpoint
-from cbrcore.runs.checkpoint import load_checkpoint
+from cbrcore.runs.checkpoint import load_checkpoint, read_state, save_checkpoint
 from cbrcore.runs.files import seal
 from cbrcore.runs.folder import RunFolder
 
@@ -61,21 +58,12 @@ def import_cases(run: Run, source: Path) -> tuple[int, int]:
         retriever = run.parts.reasoner.retriever
         assert retriever is not None  # the checkpoint has cases
         new = retriever.adopt(stored)
-        rewrite_memories(checkpoint, retriever.memory.stores())
+        progress, tensors, streams = load_checkpoint(checkpoint, {})
+        recipe, memories = read_state(checkpoint)[0].get("recipe"), retriever.memory.stores()
+        save_checkpoint(checkpoint.parent, progress, tensors, streams, memories, recipe)
         retriever.memory.save(folder.memory, weights=retriever.digest())
         seal(folder.path, MEMORY)
         return new, len(retriever.memory)
-
-
-def rewrite_memories(checkpoint: Path, memories: Mapping[str, CaseStore]) -> None:
-    """Replace the memories in a checkpoint; each is complete or as it was."""
-    for name, memory in memories.items():
-        fresh, old = checkpoint / f".{name}.tmp", checkpoint / f".{name}.old"
-        memory.save(fresh)
-        (checkpoint / name).rename(old)
-        fresh.rename(checkpoint / name)
-        shutil.rmtree(old)
-    seal(checkpoint, *memories)
 
 
 def checkpoint_with_cases(run: Path, memory: str = MEMORY) -> Path:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from cbrcore.config import Settings
+from cbrcore.config import ExistingPath, Settings
 
 USES = {
     "conceptnet": ("path", "evolve"),
@@ -18,6 +18,9 @@ USES = {
 """source -> the settings that mean something to it."""
 
 
+GET = "Take $CBR_GAMES/twc, the TWC benchmark (github.com/IBM/commonsense-rl), or 'source: embedded'"
+
+
 class CommonsenseConfig(Settings):
     """The commonsense graph. Its source decides what a result means: it is noted among the handicaps."""
 
@@ -25,7 +28,7 @@ class CommonsenseConfig(Settings):
     """`conceptnet`: the TWC benchmark's part of ConceptNet, as in the paper. `embedded`: some 900 everyday triples
     of this package, by hand. `manual`: the benchmark's graphs by hand (an oracle: who wrote them knew the goals).
     `nearest`: things whose names the text encoder finds similar. `none`: an empty graph."""
-    path: str | None = None
+    path: Annotated[str, ExistingPath(GET)] | None = None
     """`conceptnet`: a file of triples, or a folder in which every conceptnet_subgraph.txt is read. `manual`: a
     folder with the .tsv files. Relative to the recipe; `~` and `$VARIABLE` are expanded."""
     detail: Literal["brief", "complete"] = "brief"

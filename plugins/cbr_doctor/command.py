@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cbrcore.console import AsJson, PluginFiles, print_json, say
+from cbrcore.console import AsJson, PluginFiles, echo, print_json, say
 
 
 def doctor(
@@ -23,6 +23,6 @@ def doctor(
     if as_json:
         print_json(found.data())
     else:
-        typer.echo("\n".join(found.lines()))
+        echo("\n".join(found.lines()))
     if not found.ok:
         raise typer.Exit(1)

@@ -11,7 +11,8 @@ import typer
 
 from cbr_jericho.stories import DEFAULT_URL, AddReport, add_stories, fetch_stories, paper_inventory
 from cbrcore import GameError, cache_dir
-from cbrcore.console import AsJson, aligned, print_json, say
+from cbrcore.console import AsJson, aligned, echo, print_json, say
+from cbrcore.errors import printable
 
 MIB = 1 << 20
 
@@ -29,7 +30,7 @@ def list_games(*, as_json: AsJson = False) -> None:
         print_json([{**asdict(game), "path": game.path and str(game.path)} for game in games])
         return
     rows = [(game.name, game.status, str(game.path or "-"), game.problem) for game in games]
-    typer.echo(aligned([("game", "status", "path", "problem"), *rows]))
+    echo(aligned([("game", "status", "path", "problem"), *rows]))
     present = sum(game.status == "present" for game in games)
     say(f"{present} of {len(games)} games are here. To get more: cbr games add PATH, or cbr games fetch")
 
@@ -85,7 +86,7 @@ def warm(
             shown.line(f"searching for valid actions (states): {so_far}/{total}")
 
         report = warm_cache(game, cache_dir(), steps=steps, progress=progress)
-    typer.echo(
+    echo(
         f"{report.game}: {report.states} states, {report.searched} of them new, in {report.seconds:.1f} s;"
         f" valid actions cover {report.covered} of {report.rewarded} rewards"
     )
@@ -95,7 +96,7 @@ def _tell(report: AddReport) -> None:
     """One line per story on stdout; GameError if something was refused."""
     for what, stories in (("added", report.added), ("present", report.present)):
         for story in stories:
-            typer.echo(f"{what}\t{story.name}\t{story.path}")
+            echo("\t".join(map(printable, (what, story.name, str(story.path)))))
     if report.others:
         say(f"passed over {report.others} files that are no stories, or none that Jericho knows")
     if report.refused:
@@ -119,5 +120,7 @@ class _Progress:
     def line(self, text: str) -> None:
         """Show it, unless it is what is shown."""
         if text != self._shown:
-            typer.echo(f"\r{text} " if self.terminal else text, err=True, nl=not self.terminal)
+            if self.terminal:
+                typer.echo("\r", err=True, nl=False)
+            say(f"{text} " if self.terminal else text, nl=not self.terminal)
             self._shown = text

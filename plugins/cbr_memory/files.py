@@ -2,29 +2,95 @@
 
 Each case names its situation by number, and equal situations are written once. A situation is written if it is
 made of strings, numbers, tuples, sets and state graphs; others are left out, and their keys cannot be made again.
+
+What is read is checked as a recipe is: every line against its model, and the files against each other.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from cbrcore.errors import RunFolderError
-from cbrcore.interfaces import Situation, StoredCases
-from cbrcore.runs.files import damaged, write_tensors, writing
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cbrcore.errors import RunFolderError, link_to_nowhere, os_failure
+from cbrcore.interfaces import KeyIndex, Situation, StoredCases
+from cbrcore.runs.files import damaged, write_atomically
 from cbrcore.types import Case, Provenance, StateGraph
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Made = TypeVar("Made")
 
 CASES_FILE = "cases.jsonl"
 SITUATIONS_FILE = "situations.jsonl"
 KEYS_FILE = "keys.safetensors"
 FACTS = "case_memory"
+MEND = "take an undamaged copy of the folder, or write it anew: cbr cases export RUN DIR"
+
+Whole = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class _Checked(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class _Origin(_Checked):
+    """A `Provenance`."""
+
+    game: str
+    seed: Whole
+    episode: Whole
+    step: Whole
+    reward: float
+
+
+class _Line(_Checked):
+    """A line of `CASES_FILE`: a `Case` and the number of its situation."""
+
+    id: Whole
+    template: str
+    entities: tuple[str, ...]
+    text: str
+    provenance: _Origin
+    rewarded: Whole
+    reused: Whole
+    last_step: Whole
+    seeds: tuple[str, ...]
+    reuse_rewarded: Whole
+    situation: Whole | None
+
+    def case(self) -> Case:
+        plain = self.model_dump(exclude={"provenance", "situation"})
+        return Case(provenance=Provenance(**self.provenance.model_dump()), **plain)
+
+
+class _Facts(BaseModel):
+    """What `KEYS_FILE` says of the whole."""
+
+    model_config = ConfigDict(strict=True)
+
+    identity: str
+    weights: str
+    next_id: Whole
+
+
+# -- writing -----------------------------------------------------------------------------------------------------
 
 
 def write_cases(folder: Path, stored: StoredCases) -> None:
-    """Write the files into `folder`."""
+    """Write the files into `folder`; `CASES_FILE`, which makes it a case memory, goes first and comes last.
+
+    Raises:
+        OSError: a file cannot be written; the folder is no case memory then.
+    """
+    from safetensors.torch import save
+
     folder.mkdir(parents=True, exist_ok=True)
     numbers: dict[str, int] = {}
     lines = []
@@ -32,53 +98,134 @@ def write_cases(folder: Path, stored: StoredCases) -> None:
         text = _situation_text(situation)
         number = None if text is None else numbers.setdefault(text, len(numbers))
         lines.append(json.dumps(asdict(case) | {"situation": number}, ensure_ascii=False))
-    _write_lines(folder / CASES_FILE, lines)
-    _write_lines(folder / SITUATIONS_FILE, list(numbers))
     facts = {"identity": stored.identity, "weights": stored.weights, "next_id": stored.next_id}
     tensors = {} if stored.keys is None else {"keys": stored.keys.cpu().contiguous()}
+    (folder / CASES_FILE).unlink(missing_ok=True)
     # one entry of metadata: the order of several is not fixed
-    write_tensors(folder / KEYS_FILE, tensors, {FACTS: json.dumps(facts)})
+    write_atomically(folder / KEYS_FILE, save(tensors, {FACTS: json.dumps(facts)}))
+    write_atomically(folder / SITUATIONS_FILE, _joined(numbers))
+    write_atomically(folder / CASES_FILE, _joined(lines))
+
+
+def _joined(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+# -- reading -----------------------------------------------------------------------------------------------------
 
 
 def read_cases(folder: Path) -> StoredCases:
     """What `write_cases` wrote.
 
     Raises:
-        RunFolderError: files are missing or damaged.
+        RunFolderError: files are missing or damaged: "FILE:LINE: what is wrong".
+        CbrError: they cannot be read.
     """
-    from safetensors import SafetensorError, safe_open
-
     if wrong := damaged(folder):
-        raise RunFolderError(f"{folder}: not a case memory: {'; '.join(wrong)}")
+        raise RunFolderError(f"{folder}: not a case memory: {'; '.join(wrong)}", hint=MEND)
+    situations = _read_lines(folder / SITUATIONS_FILE, _situation)
+    lines = _read_lines(folder / CASES_FILE, _Line.model_validate_json)
+    facts, keys = _read_keys(folder / KEYS_FILE, len(lines))
+    _check(folder / CASES_FILE, lines, facts, len(situations))
+    of_cases = [None if line.situation is None else situations[line.situation] for line in lines]
+    cases = [line.case() for line in lines]
+    return StoredCases(cases, keys, of_cases, facts.identity, facts.weights, facts.next_id)
+
+
+def fitting(keys: Tensor, index: KeyIndex, folder: Path | None = None) -> Tensor:
+    """Stored keys [n, ...], if the index takes such ones.
+
+    Raises:
+        RunFolderError: they are of another shape or kind of number than the index holds.
+    """
+    import torch
+
+    own = index.keys()
+    alike = keys.shape[1:] == own.shape[1:] or not all(own.shape[1:])  # an empty index of others may not tell
+    if alike and torch.can_cast(keys.dtype, own.dtype):
+        return keys
+    there, here = (f"{str(each.dtype).removeprefix('torch.')} {list(each.shape[1:])}" for each in (keys, own))
+    where = folder / KEYS_FILE if folder else "these cases"
+    raise RunFolderError(f"{where}: keys of {there}, but the quantizer makes {here}", hint=MEND)
+
+
+def _read(path: Path) -> bytes:
+    if nowhere := link_to_nowhere(path):
+        raise RunFolderError(nowhere, hint=MEND)
     try:
-        situations = [_from_json(json.loads(line)) for line in _lines(folder / SITUATIONS_FILE)]
-        rows = [json.loads(line) for line in _lines(folder / CASES_FILE)]
-        numbers = [row.pop("situation") for row in rows]
-        cases = [_case(row) for row in rows]
-        with safe_open(str(folder / KEYS_FILE), framework="pt") as file:
-            facts = json.loads((file.metadata() or {})[FACTS])
-            keys: Any = file.get_tensor("keys") if "keys" in file.keys() else None  # noqa: SIM118 (no mapping)
-        if (count := 0 if keys is None else len(keys)) != len(cases):
-            raise ValueError(f"{len(cases)} cases but {count} keys")
-        of_cases = [None if number is None else situations[number] for number in numbers]
-        return StoredCases(cases, keys, of_cases, facts["identity"], facts["weights"], facts["next_id"])
-    except (OSError, ValueError, KeyError, TypeError, IndexError, SafetensorError) as error:
-        raise RunFolderError(f"{folder}: not a case memory: {error}") from error
+        return path.read_bytes()
+    except FileNotFoundError:
+        said = f"{path.parent}: not a case memory: no {path.name}"
+        raise RunFolderError(said, hint=MEND) from None
+    except OSError as error:
+        raise os_failure(error, path) from error
 
 
-def _case(data: dict[str, Any]) -> Case:
-    provenance = Provenance(**data.pop("provenance"))
-    entities, seeds = tuple(data.pop("entities")), tuple(data.pop("seeds"))
-    return Case(entities=entities, seeds=seeds, provenance=provenance, **data)
+def _read_lines(path: Path, parse: Callable[[bytes], Made]) -> list[Made]:
+    """What each line means; the last one, too, ends with a line break."""
+    *lines, rest = _read(path).split(b"\n")
+    found = []
+    for number, line in enumerate([*lines, *([rest] if rest else [])], start=1):
+        try:
+            found.append(parse(line))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise RunFolderError(f"{path}:{number}: {_what(error)}", hint=MEND) from error
+    return found
 
 
-def _lines(path: Path) -> list[str]:
-    return [line for line in path.read_text(encoding="utf-8").split("\n") if line]
+def _what(error: Exception) -> str:
+    """What is wrong, in a few words."""
+    if isinstance(error, RecursionError):
+        return "is nested too deeply"
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"{place}: {first['msg']}" if place else first["msg"]
 
 
-def _write_lines(path: Path, lines: Sequence[str]) -> None:
-    with writing(path):
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+def _read_keys(path: Path, cases: int) -> tuple[_Facts, Tensor | None]:
+    """The facts, and the keys [cases, ...]; None for no cases."""
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    content = _read(path)
+    try:
+        tensors = load(content)
+        facts = _Facts.model_validate_json(_metadata(content)[FACTS])
+        keys = tensors.pop("keys", None)
+        count = 0 if keys is None else len(keys)
+        if tensors or count != cases or (cases == 0 and keys is not None):
+            raise ValueError(f"{cases} cases but {count} keys")
+        if keys is not None and not torch.isfinite(keys).all():
+            raise ValueError("a key holds a number that is not finite")
+    except (SafetensorError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
+        raise RunFolderError(f"{path}: {_what(error)}", hint=MEND) from error
+    return facts, keys
+
+
+def _metadata(content: bytes) -> dict[str, str]:
+    """What a safetensors file says beside its tensors."""
+    length = int.from_bytes(content[:8], "little")
+    found: dict[str, str] = json.loads(content[8 : 8 + length])["__metadata__"]
+    return found
+
+
+def _check(path: Path, lines: Sequence[_Line], facts: _Facts, situations: int) -> None:
+    """RunFolderError: the files do not belong together."""
+    known: dict[int, int] = {}
+    for number, line in enumerate(lines, start=1):
+        what = ""
+        if line.id in known:
+            what = f"id: {line.id} is that of line {known[line.id]}, too"
+        elif line.id >= facts.next_id:
+            what = f"id: {line.id}, but the next case of all would be {facts.next_id} ({KEYS_FILE})"
+        elif line.situation is not None and line.situation >= situations:
+            what = f"situation: {line.situation}, but {SITUATIONS_FILE} holds {situations}"
+        if what:
+            raise RunFolderError(f"{path}:{number}: {what}", hint=MEND)
+        known[line.id] = number
 
 
 # -- situations ------------------------------------------------------------------------------------------------
@@ -87,8 +234,8 @@ def _write_lines(path: Path, lines: Sequence[str]) -> None:
 def _situation_text(situation: Situation) -> str | None:
     """One line of JSON; None for a situation that cannot be written."""
     try:
-        return None if situation is None else json.dumps(_to_json(situation), ensure_ascii=False)
-    except TypeError:
+        return None if situation is None else json.dumps(_to_json(situation), ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError):
         return None
 
 
@@ -109,12 +256,54 @@ def _to_json(value: Any) -> Any:
     raise TypeError(f"cannot be written: {type(value).__name__}")
 
 
+def _situation(line: bytes) -> Situation:
+    return _from_json(json.loads(line.decode("utf-8"), parse_constant=_number, parse_float=_number))
+
+
+def _number(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text} is no finite number")
+    return value
+
+
 def _from_json(data: Any) -> Any:
+    if isinstance(data, list):
+        raise ValueError("a list that does not say what it is")
     if not isinstance(data, dict):
-        return data
+        return _whole_text(data) if isinstance(data, str) else data
+    if len(data) != 1:
+        raise ValueError(f"one kind of thing is wanted, not {len(data)}")
     ((kind, parts),) = data.items()
     if kind == "graph":
-        nodes, triples = parts
-        return StateGraph(tuple(nodes), tuple((head, relation, tail) for head, relation, tail in triples))
-    made = [_from_json(part) for part in parts]
-    return {"set": frozenset, "tuple": tuple}[kind](made)
+        nodes, triples = _list(parts, 2)
+        names = tuple(map(_text, _list(nodes)))
+        edges = [(_text(head), _text(relation), _text(tail)) for head, relation, tail in _lists(triples, 3)]
+        if lost := {name for head, _, tail in edges for name in (head, tail)}.difference(names):
+            raise ValueError(f"a graph without the node {min(lost)!r}, which an edge has")
+        return StateGraph(names, tuple(edges))
+    if kind not in ("set", "tuple"):
+        raise ValueError(f"{kind!r} is no kind of situation")
+    made = [_from_json(part) for part in _list(parts)]
+    return frozenset(made) if kind == "set" else tuple(made)
+
+
+def _lists(data: Any, length: int) -> list[list[Any]]:
+    return [_list(part, length) for part in _list(data)]
+
+
+def _list(data: Any, length: int | None = None) -> list[Any]:
+    if not isinstance(data, list) or length not in (None, len(data)):
+        raise ValueError(f"a list{f' of {length}' if length else ''} is wanted, not {json.dumps(data)[:40]}")
+    return data
+
+
+def _text(data: Any) -> str:
+    if not isinstance(data, str):
+        raise ValueError(f"a text is wanted, not {json.dumps(data)[:40]}")
+    return _whole_text(data)
+
+
+def _whole_text(text: str) -> str:
+    """UnicodeEncodeError, a ValueError, for half a character."""
+    text.encode()
+    return text

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cbr_memory.config import CaseMemoryConfig
-from cbr_memory.files import read_cases, write_cases
+from cbr_memory.files import fitting, read_cases, write_cases
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.interfaces import Build, KeyIndex, RetainItem, Situation, StoredCases
 from cbrcore.types import Action, Case, Match, Provenance
@@ -270,6 +270,8 @@ class CaseMemory:
                 f"  stored: {stored.identity}\n  now:    {self.identity}",
                 hint="use the recipe that stored them (recipe.yaml in the run folder)",
             )
+        if stored.keys is not None:
+            fitting(stored.keys, self.index, folder)
         self.index.keep([])
         self.cases, self.situations, self._rows, self._next_id = [], {}, {}, 0
         self.merge(stored, stored.keys)
@@ -277,7 +279,9 @@ class CaseMemory:
 
     def merge(self, stored: StoredCases, keys: Tensor | None) -> None:
         """Add stored cases with these keys [len(stored.cases), ...]. A case that is here already is counted; the
-        others keep their numbers if these are free."""
+        others keep their numbers if these are free. RunFolderError: the keys are no keys of the quantizer."""
+        if keys is not None:
+            fitting(keys, self.index)
         for case, situation, key in zip(
             stored.cases, stored.situations, () if keys is None else keys, strict=True
         ):

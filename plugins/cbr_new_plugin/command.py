@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cbrcore.console import echo, say
 from cbrcore.registry import KINDS
 
 DEFAULT_KIND = "retain_policy"
@@ -24,9 +25,9 @@ def new_plugin(
     from cbr_new_plugin.writing import in_words, write_plugin
 
     made = write_plugin(name, kind, out)
-    typer.echo("\n".join(str(made.folder / file) for file in made.files))
+    echo("\n".join(str(made.folder / file) for file in made.files))
     article = "an" if kind[0] in "aeiou" else "a"
-    typer.echo(f"\n{made.component}: {article} {in_words(kind)}. What to type next:", err=True)
+    say(f"\n{made.component}: {article} {in_words(kind)}. What to type next:")
     steps = [
         f"cd {shlex.quote(str(made.folder))}",
         "pip install -e '.[test]'",
@@ -35,4 +36,4 @@ def new_plugin(
         *(["cbr check recipe.yaml"] if "recipe.yaml" in made.files else []),
         made.try_it,
     ]
-    typer.echo("\n".join(f"  {step}" for step in steps), err=True)
+    say("\n".join(f"  {step}" for step in steps))

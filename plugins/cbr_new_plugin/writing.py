@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import importlib.util
 import keyword
+import os
 import re
+import shutil
 import sys
 import tomllib
 import unicodedata
@@ -139,7 +141,7 @@ def _texts(name: str, kind: str, words: Mapping[str, str]) -> dict[str, str]:
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:
-    """Write the files into a new or empty folder.
+    """Write the files into a new or empty folder: all of them, or none.
 
     Raises:
         CbrError: the folder is not empty.
@@ -147,8 +149,15 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
     """
     if folder.is_dir() and any(folder.iterdir()):
         raise CbrError(f"{folder} is not empty", hint="take another name, or another place: --out DIR")
-    for path, text in files.items():
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+    folder = Path(os.path.realpath(folder))
+    for leftover in folder.parent.glob(f".{folder.name}.*.tmp"):  # of a process that was killed
+        shutil.rmtree(leftover)
+    fresh = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    try:
+        for path, text in files.items():
+            target = fresh / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8", newline="\n")
+        fresh.rename(folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cbrcore.console import Device, PluginFiles, RecipePath, Sets, checked_recipe, overrides_of, say
+from cbrcore.console import Device, PluginFiles, RecipePath, Sets, checked_recipe, echo, overrides_of, say
 
 DEFAULT_COLLECTOR = "{use: cbr_kga2c/kga2c, unit: sentence, hidden: 64}"
 
@@ -43,7 +43,7 @@ def pretrain(
     agent = None
     if collector != "random":
         overrides = [*sets, *collector_overrides(collector)]
-        agent = load_recipe(recipe, overrides=overrides, registry=report.registry)
+        agent = load_recipe(recipe, overrides=overrides, registry=report.registry, starts=True)
     found, folder = session.pretrain(checked, agent, report, out, overwrite=overwrite)
-    typer.echo(f"{pretraining_table(found)}\n\nretriever: {folder}")
+    echo(f"{pretraining_table(found)}\n\nretriever: {folder}")
     say(f"use it: --set training.pretrain.retriever={folder}")

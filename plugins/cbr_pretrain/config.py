@@ -7,6 +7,9 @@ from typing import Annotated
 from pydantic import Field
 
 from cbrcore import ComponentConfig
+from cbrcore.config import ExistingPath
+
+MADE_BEFORE = ExistingPath("cbr pretrain RECIPE --out DIR", holds="retriever.safetensors")
 
 
 class PretrainConfig(ComponentConfig):
@@ -20,7 +23,7 @@ class PretrainConfig(ComponentConfig):
     """Pairs per update."""
     learning_rate: Annotated[float, Field(gt=0, le=1)] = 1e-4
     """Adam's step size."""
-    retriever: str | None = None
+    retriever: Annotated[str, MADE_BEFORE] | None = None
     """Take a retriever that `cbr pretrain` made instead: its folder, relative to the recipe."""
     positives_above: Annotated[float, Field(gt=0, le=1)] = 0.9
     """Stop early when this share of the positive pairs is above tau and 1 minus it of the negatives at most."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cbrcore.console import PluginFiles, plugins_of, say
+from cbrcore.console import PluginFiles, echo, plugins_of, say
 
 
 def report(
@@ -39,6 +39,6 @@ def report(
     )
     for note in written.notes:
         say(f"note: {note}")
-    typer.echo(f"{written.runs} runs: {written.page}\nits tables: {written.markdown}, {written.tables}")
+    echo(f"{written.runs} runs: {written.page}\nits tables: {written.markdown}, {written.tables}")
     if written.figures is not None:
-        typer.echo(f"its figures: {written.figures}")
+        echo(f"its figures: {written.figures}")

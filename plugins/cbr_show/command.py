@@ -10,7 +10,7 @@ import typer
 
 from cbr_show.describing import shown
 from cbr_show.schema import schema_of
-from cbrcore.console import AsJson, PluginFiles, plugins_of, print_json, say
+from cbrcore.console import AsJson, PluginFiles, echo, plugins_of, print_json, say
 
 
 def show(
@@ -26,7 +26,7 @@ def show(
     if as_json:
         print_json(data)
     else:
-        typer.echo("\n\n".join(texts))
+        echo("\n\n".join(texts))
 
 
 def schema(

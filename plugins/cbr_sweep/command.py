@@ -11,7 +11,7 @@ from cbr_sweep.plan import SweepRequest, make_launcher, make_plan
 from cbr_sweep.status import RunStatus
 from cbr_sweep.view import overview
 from cbr_sweep.work import Options, execute
-from cbrcore.console import PluginFiles, RecipePath, Sets, checked_recipe, overrides_of
+from cbrcore.console import PluginFiles, RecipePath, Sets, checked_recipe, echo, overrides_of
 
 DEFAULT_LAUNCHER = "cbr_launchers/local"
 
@@ -42,10 +42,10 @@ def sweep(
 ) -> None:
     """Execute all runs of a recipe's sweep. Repeat it at will: what is done is skipped, the rest continues."""
     sets = overrides_of(set_, seed=seed)
-    checked, report = checked_recipe(recipe, sets, plugin or ())
+    checked, report = checked_recipe(recipe, sets, plugin or (), starts=not dry_run)
     plan = make_plan(SweepRequest(recipe, checked, sets, only, seed), out, report.registry)
     if dry_run:
-        typer.echo(overview([RunStatus.of(item, plan.folder) for item in plan.planned]))
+        echo(overview([RunStatus.of(item, plan.folder) for item in plan.planned]))
         return
     found = execute(plan, make_launcher(launcher, report.registry), Options(jobs, tuple(plugin or ())))
-    typer.echo(f"{found}\nsweep folder: {plan.folder.path}")
+    echo(f"{found}\nsweep folder: {plan.folder.path}")

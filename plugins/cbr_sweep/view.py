@@ -15,7 +15,8 @@ from rich.text import Text
 
 from cbr_sweep.folder import RunState
 from cbr_sweep.status import Pace, RunStatus, counts, duration, pace, per
-from cbrcore.console import aligned
+from cbrcore.console import aligned, say
+from cbrcore.errors import printable
 
 SECONDS_BETWEEN_LINES = 60.0
 COLOURS = {
@@ -72,8 +73,7 @@ class PlainView:
         pass
 
     def say(self, message: str) -> None:
-        sys.stderr.write(f"{message}\n")
-        sys.stderr.flush()
+        say(message)
 
     def changed(self, status: RunStatus, runs: Sequence[RunStatus]) -> None:
         ended = sum(run.state in (RunState.DONE, RunState.FAILED) for run in runs)
@@ -107,7 +107,7 @@ class LiveView:
         self._live.stop()
 
     def say(self, message: str) -> None:
-        self._live.console.print(message, markup=False, highlight=False)
+        self._live.console.print(printable(message, keep="\n"), markup=False, highlight=False)
 
     def changed(self, status: RunStatus, runs: Sequence[RunStatus]) -> None:
         self.refresh(runs)
@@ -131,7 +131,7 @@ def table(runs: Sequence[RunStatus], rows: int) -> Table:
     hidden = f", {len(runs) - len(shown)} not shown" if len(shown) < len(runs) else ""
     made = Table("run", "state", "progress", "rate", "left", title=counts(runs) + hidden, box=None)
     for status in shown:
-        made.add_row(*map(Text, cells(status)), style=COLOURS.get(status.state))
+        made.add_row(*(Text(printable(cell)) for cell in cells(status)), style=COLOURS.get(status.state))
     if (found := pace(runs)) is not None:
         made.show_footer = True
         for column, text in zip(made.columns, totals(runs, found), strict=True):

@@ -14,9 +14,11 @@ from cbrcore.interfaces import Build
 
 log = logging.getLogger(__name__)
 
+INSTALL = "pip install 'cbr-textrl[tensorboard]'"
+
 
 class TensorBoardRecorder:
-    """Event files in the run folder; nothing at all where tensorboard is not installed."""
+    """Event files in the run folder; nothing at all where tensorboard is not installed, or broken."""
 
     def __init__(self, config: NoSettings, build: Build) -> None:
         self._writer: Any = None
@@ -32,8 +34,8 @@ class TensorBoardRecorder:
         """
         try:
             from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            log.info("no TensorBoard files: pip install 'cbr-textrl[tensorboard]'")
+        except (Exception, SystemExit) as error:
+            _tell_missing(error)
             return
         try:
             self._writer = SummaryWriter(str(folder), purge_step=after + 1)
@@ -58,3 +60,13 @@ class TensorBoardRecorder:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
+
+
+def _tell_missing(error: BaseException) -> None:
+    """A TensorBoard that is not installed is no news; one that is there and cannot be imported is named."""
+    if isinstance(error, ModuleNotFoundError) and error.name == "tensorboard":
+        log.info("no TensorBoard files: %s", INSTALL)
+    else:
+        cause = (str(error).splitlines() or [""])[0]
+        told = "no TensorBoard files, it cannot be imported: %s: %s (mend it: %s)"
+        log.warning(told, type(error).__name__, cause, INSTALL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import sys
@@ -14,7 +13,8 @@ import typer
 
 from cbr_open.door import Run
 from cbrcore import CbrError, suggest
-from cbrcore.console import PluginFiles, RunPath, plugins_of
+from cbrcore.console import PluginFiles, RunPath, echo, plugins_of, print_json, say
+from cbrcore.errors import printable
 
 if TYPE_CHECKING:
     from cbr_watch.explanations import Explanation
@@ -82,7 +82,7 @@ class JsonWatcher:
         return None
 
     def stepped(self, step: Step) -> None:
-        typer.echo(json.dumps(step.data(), ensure_ascii=False))
+        print_json(step.data(), indent=None)
         sys.stdout.flush()
         time.sleep(self._delay)
 
@@ -136,11 +136,11 @@ class Person(TextWatcher):
         self.situation(observation)
         self.decision(explained)
         while True:
-            typer.echo("your command or its number (Enter: as advised; q: stop): ", err=True, nl=False)
+            say("your command or its number (Enter: as advised; q: stop): ", nl=False)
             try:
                 return chosen(_line(), observation.admissible)
             except CbrError as error:
-                typer.echo(str(error), err=True)
+                say(str(error))
 
 
 def chosen(typed: str, admissible: tuple[Action, ...]) -> Action | None:
@@ -168,7 +168,7 @@ def chosen(typed: str, admissible: tuple[Action, ...]) -> Action | None:
 def _wait(*, step: bool) -> None:
     """For Enter, if steps are taken one by one."""
     if step:
-        typer.echo("Enter for the next step ", err=True, nl=False)
+        say("Enter for the next step ", nl=False)
         _line()
 
 
@@ -176,7 +176,7 @@ def _line() -> str:
     """A line of the input; the end of the input ends the show."""
     line = sys.stdin.readline()
     if not line:
-        typer.echo("", err=True)
+        say("")
         raise typer.Exit
     return line
 
@@ -193,11 +193,10 @@ class _Printer:
 
     def __call__(self, kind: str, text: str) -> None:
         if self._console is None:
-            typer.echo(text)
+            echo(text)
         else:
-            self._console.print(
-                text, style=STYLES.get(kind) or None, markup=False, highlight=False, soft_wrap=True
-            )
+            style, shown = STYLES.get(kind) or None, printable(text, keep="\n")
+            self._console.print(shown, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def _wrapped(text: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 import cbrcore as cbr
 from cbr_cases.listing import CaseRow, neighbours_of, select, situation_lines
 from cbr_cases.page import COLUMNS, page
-from cbr_memory.files import read_cases
+from cbr_memory.files import read_cases, write_cases
 from cbrcore import CbrError, StateGraph
 
 RECIPES = Path(__file__).parents[2] / "recipes"
@@ -62,6 +64,83 @@ def test_imported_cases_are_used_by_another_run(here, exported, tmp_path):
     assert prolonged.returncode == 0, prolonged.stderr
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert rows[-1]["memory_size"] >= total
+
+
+HOSTILE = "take \x1b[2J\x1b]0;title\x07\x9b31m\u202e[/red]\nrow\rend"
+
+
+def hostile(source: Path, to: Path) -> Path:
+    """The cases in `source` with texts that would do things to a terminal, as new ones."""
+    stored = read_cases(source)
+    cases = [
+        replace(
+            case, template=f"{HOSTILE} {case.id}", text=HOSTILE, provenance=replace(case.provenance, game=HOSTILE)
+        )
+        for case in stored.cases
+    ]
+    write_cases(to, replace(stored, cases=cases, situations=[(HOSTILE, each) for each in stored.situations]))
+    return to
+
+
+def test_texts_of_cases_are_shown_and_not_obeyed(here, exported, trained, tmp_path):
+    folder = Path(shutil.copytree(trained, tmp_path / "run"))
+    done = here("cases", "import", folder, hostile(exported, tmp_path / "cases"))
+    assert done.returncode == 0, done.stderr
+    last = json.loads(here("cases", folder, "--json").stdout)[-1]
+    assert last["command"] == HOSTILE
+    for words in ([folder], ["show", folder, last["id"]], ["show", folder, 99999]):
+        done = here("cases", *words)
+        assert r"\x1b" in done.stdout or 99999 in words
+        for said in (done.stdout, done.stderr if done.returncode == 0 else ""):  # `main` prints errors
+            assert all(letter.isprintable() or letter == "\n" for letter in said)
+    lines = here("cases", folder).stdout.splitlines()
+    assert len(lines) == 1 + len(json.loads(here("cases", folder, "--json").stdout))
+
+
+def killed_at(monkeypatch, step: int) -> list[int]:
+    """Whoever renames something for the `step`-th time is killed before it; returns what is left to count."""
+    left = [step]
+
+    def wrapped(original):
+        def rename(*arguments: object, **options: object) -> object:
+            left[0] -= 1
+            if left[0] == 0:
+                raise KeyboardInterrupt
+            return original(*arguments, **options)
+
+        return rename
+
+    for module, name in ((os, "rename"), (os, "replace"), (shutil, "rmtree")):
+        monkeypatch.setattr(module, name, wrapped(getattr(module, name)))
+    return left
+
+
+def test_an_import_that_is_killed_is_done_or_not_begun(here, exported, tmp_path, monkeypatch):
+    """Before whichever rename or removal: the checkpoint has the old cases or all, and the next import works."""
+    first = tmp_path / "run"
+    tiny = ["--set", "evaluation.splits=[]", "--set", "run.episodes=1", "--seed", 3]
+    assert here("run", SMOKE, *tiny, "--out", first).returncode == 0
+    before = json.loads(here("cases", first, "--json").stdout)
+    seen = set()
+    for step in range(1, 40):
+        run = Path(shutil.copytree(first, tmp_path / f"run{step}"))
+        with monkeypatch.context() as patch:
+            left = killed_at(patch, step)
+            here("cases", "import", run, exported)
+        now = json.loads(here("cases", run, "--json").stdout)
+        seen.add(len(now))
+        assert now[: len(before)] == before
+        again = here("cases", "import", run, exported)
+        assert again.returncode == 0, again.stderr
+        total = int(again.stdout.split()[-2])
+        assert (
+            len(json.loads(here("cases", run, "--json").stdout)) == len(read_cases(run / "memory").cases) == total
+        )
+        shutil.rmtree(run)
+        if left[0] > 0:
+            break
+    assert left[0] > 0  # nothing was left to be killed at
+    assert seen == {len(before), total}
 
 
 @pytest.mark.parametrize(
@@ -130,9 +209,15 @@ def test_all_cases_are_listed_with_origin_counts_and_age(look, trained):
 
 def test_list_is_what_is_done_with_a_run(look, trained):
     assert look(trained) == look("list", trained)
-    assert look(trained, "--search", "NOTHING LIKE IT", "--json") == look(
-        "list", trained, "--search", "?", "--json"
-    )
+    all_rows = json.loads(look(trained, "--json"))
+    word = all_rows[0]["command"].split()[-1]
+    found = json.loads(look("list", trained, "--search", word.upper(), "--json"))
+    assert found == [
+        row for row in all_rows if word in f"{row['command']} {row['template']} {row['game']}".lower()
+    ]
+    assert found
+    assert look(trained, "--search", word, "--json") == look("list", trained, "--search", word, "--json")
+    assert json.loads(look(trained, "--search", "nothing like it", "--json")) == []
     assert look(trained, "--sort", "used", "--limit", "1", "--json") != "[]\n"
 
 

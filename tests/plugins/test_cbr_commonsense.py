@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -387,3 +388,28 @@ def test_the_published_graphs_by_hand(games_dir: Path):
     game = "tw-iqa-cleanup-objects1-take1-rooms1-train-8nq3SWoaFxWxUVYa"
     known = graph.grow(EMPTY, replace(seen("wet hoodie"), game=game))
     assert known.triples == (("hoodie", "atlocation", "clothesline"),)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("nope", "no such file or folder"),
+        ("$NOPE/twc", "holds $NOPE, which is not set"),
+        ("link", "a link to nowhere"),
+    ],
+)
+def test_a_missing_folder_is_told_before_torch_is_imported(tmp_path, path, said):
+    (tmp_path / "link").symlink_to("gone")
+    recipe = tmp_path / "r.yaml"
+    text = (Path(__file__).parents[2] / "recipes" / "bike_cbr_twc.yaml").read_text()
+    recipe.write_text(text.replace("$CBR_GAMES/twc/easy", path))
+    code = (
+        "import sys\nfrom cbrcore.cli import main\ntry:\n    main()\nfinally:\n    print('torch' in sys.modules)\n"
+    )
+    for words in (["run", recipe, "--out", tmp_path / "run"], ["check", recipe]):
+        command = [sys.executable, "-c", code, *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+        assert (done.returncode, done.stdout) == (2, "False\n"), done.stderr
+        assert re.search(r"r\.yaml:\d+: agent\.commonsense\.path: ", done.stderr)
+        assert said in done.stderr
+    assert not (tmp_path / "run").exists()

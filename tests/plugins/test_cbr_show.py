@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -218,13 +219,15 @@ LIGHT = [["list-plugins", "-v"], ["check", JOINT], ["check", TABLE], ["show", "t
 
 
 @pytest.mark.parametrize("words", LIGHT, ids=lambda words: " ".join(Path(word).name for word in words))
-def test_nothing_heavy_is_imported_to_tell_it(words: list[str | Path]):
+def test_nothing_heavy_is_imported_to_tell_it(words: list[str | Path], tmp_path: Path):
+    (tmp_path / "twc" / "easy").mkdir(parents=True)
     heavy = ("torch", "transformers", "textworld", "jericho", "spacy", "altair", "sklearn", "numpy")
     code = (
         "import sys\nfrom cbrcore.cli import main\ntry:\n    main()\nfinally:\n"
         f"    print(*(name for name in {heavy} if name in sys.modules), file=sys.stderr)\n"
     )
     command = [sys.executable, "-c", code, *map(str, words)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    env = {**os.environ, "CBR_GAMES": str(tmp_path)}
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=env)
     assert answer.returncode == 0, answer.stderr
     assert answer.stderr.strip() == ""

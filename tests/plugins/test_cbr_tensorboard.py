@@ -70,6 +70,26 @@ def test_without_tensorboard_it_says_once_what_to_install_and_does_nothing(tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "raised", ["TypeError('protobuf')", "ImportError('no proto')", "SystemExit(3)", "RuntimeError"]
+)
+def test_a_broken_tensorboard_is_one_warning(tmp_path, monkeypatch, caplog, raised):
+    for name in [name for name in sys.modules if name.startswith(("tensorboard", "torch.utils.tensorboard"))]:
+        monkeypatch.delitem(sys.modules, name)
+    (tmp_path / "tensorboard").mkdir()
+    (tmp_path / "tensorboard" / "__init__.py").write_text(f"raise {raised}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    recorder = TensorBoardRecorder(NoSettings(), Build())
+    (tmp_path / "run").mkdir()
+    recorder.begin(tmp_path / "run", {}, after=0)
+    recorder.write({"episode": 1, "score": 1.0})
+    recorder.close()
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert raised.split("(")[0] in said
+    assert "pip install" in said
+    assert list((tmp_path / "run").iterdir()) == []
+
+
 def test_a_folder_that_cannot_be_written_is_explained_at_the_beginning(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(CbrError, match="make room in"):

@@ -1,0 +1,164 @@
+"""What the operating system refuses, as one line for whoever typed the command; and texts for a terminal."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cbrcore.errors import CbrError, RunFailed, link_to_nowhere, os_failure, printable
+
+ERRORS = [
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENAMETOOLONG, errno.ELOOP,
+    errno.EISDIR, errno.ENOTDIR, errno.ENOENT, errno.EIO, errno.EMFILE, errno.ESTALE,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", ERRORS, ids=errno.errorcode.get)
+def test_a_refusal_names_path_cause_and_what_to_do(number: int, tmp_path: Path):
+    told = os_failure(OSError(number, os.strerror(number), str(tmp_path / "x")))
+    assert (told.exit_code, told.message.startswith(f"{tmp_path / 'x'}: {os.strerror(number)}")) == (2, True)
+    assert told.hint
+    assert ("MiB free" in told.message) == (number in (errno.ENOSPC, errno.EDQUOT))
+
+
+@pytest.mark.parametrize("name", [".results.json.4711.tmp", ".results.json.tmp"])
+def test_a_temporary_name_is_not_what_the_user_knows(name: str):
+    assert os_failure(OSError(errno.ENOSPC, "full", f"/a/{name}")).message.startswith("/a/results.json: full")
+    assert os_failure(OSError(errno.EACCES, "no", f"/a/{name}/b")).message.startswith("/a/results.json/b: no")
+
+
+def test_a_path_that_the_error_does_not_know_is_given():
+    assert os_failure(OSError(errno.EIO, "broken"), Path("/a/b")).message == "/a/b: broken"
+    unknown = os_failure(OSError(errno.EIO, "broken"))
+    assert (type(unknown), unknown.message) == (RunFailed, "broken")
+
+
+def test_links_to_nowhere_are_told_with_their_target(tmp_path: Path):
+    (tmp_path / "link").symlink_to("gone")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "here").symlink_to(tmp_path)
+    said = f"{tmp_path / 'link'}: a link to nowhere (-> gone)"
+    assert link_to_nowhere(tmp_path / "link") == link_to_nowhere(tmp_path / "link" / "below" / "it") == said
+    assert "(-> loop)" in str(link_to_nowhere(tmp_path / "loop"))
+    assert link_to_nowhere(tmp_path / "here" / "missing") is None
+
+
+@given(st.text())
+def test_nothing_that_does_things_to_a_terminal_is_printable(text: str):
+    shown = printable(text, keep="\n\t")
+    assert all(letter.isprintable() or letter in "\n\t" or letter.isspace() for letter in shown)
+    assert not any(ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in printable(text))
+    assert printable(shown, keep="\n\t") == shown
+
+
+def test_plain_texts_stay_as_they_are():
+    for text in ("", "café au lait", "全角　空白", "[/red] lid [bold]", "a\u00a0b", "100 % \\x1b"):
+        assert printable(text) == text
+    assert printable("\x1b[2J\a\x9b\u202e\udce9\n") == r"\x1b[2J\x07\x9b\u202e\udce9\n"
+
+
+# -- commands where nothing can be written -----------------------------------------------------------------------
+
+
+def read_only(folder: Path) -> Iterator[Path]:
+    """A folder in which nobody can write, root neither; None where that cannot be had."""
+    if os.geteuid() != 0:
+        folder.chmod(0o555)
+        yield folder
+        folder.chmod(0o755)
+        return
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,ro", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("root, who can write everywhere, and may not mount")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def place(kind: str, folder: Path) -> Iterator[Path]:
+    """A place of this kind, where no file can be made."""
+    made = folder / kind
+    if kind == "read_only":
+        made.mkdir()
+        yield from read_only(made)
+        return
+    if kind == "file":
+        made.write_text("")
+    elif kind == "loop":
+        made.symlink_to(made)
+    yield folder / ("x" * 300) if kind == "long" else Path("/proc/self") if kind == "proc" else made
+
+
+@pytest.fixture(params=["read_only", "file", "loop", "long", "proc"])
+def unwritable(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    yield from place(request.param, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def trained(here, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("errors") / "run"
+    words = ["--set", "evaluation.splits=[]", "--set", "run.episodes=2", "--out", folder]
+    assert here("run", SMOKE, *words).returncode == 0
+    return folder
+
+
+SMOKE = Path(__file__).parents[1] / "recipes" / "smoke" / "text_cbr_generated.yaml"
+WRITING = {
+    "run": ["run", SMOKE, "--out", "{}/run"],
+    "pretrain": ["pretrain", SMOKE, "--out", "{}/retriever"],
+    "export": ["cases", "export", "RUN", "{}/cases"],
+    "page": ["cases", "RUN", "--html", "{}/cases.html"],
+    "new-plugin": ["new-plugin", "my_part", "--out", "{}"],
+    "schema": ["schema", "--out", "{}/schema.json"],
+    "report": ["report", "RUN", "--no-decisions", "--out", "{}/report.html"],
+    "figures": ["report", "RUN", "--no-decisions", "--out", "TMP/report.html", "--figures", "{}/figures"],
+}
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_what_cannot_be_written_is_one_line_with_the_path(command, here, trained, unwritable, tmp_path):
+    words = [str(word).replace("RUN", str(trained)).replace("TMP", str(tmp_path)) for word in WRITING[command]]
+    done = here(*(word.replace("{}", str(unwritable)) for word in words))
+    assert done.returncode == 2, done.stderr
+    first, *hint = done.stderr[done.stderr.index("error: ") :].splitlines()
+    assert str(unwritable) in first or "/proc/" in first
+    assert len(hint) <= 2
+
+
+def test_a_command_of_a_plugin_that_is_refused_a_file_tells_it_alike(site):
+    from plugin_fixtures import run_cbr
+
+    site.plugin("lab", PLUGIN)
+    done = run_cbr("touch", "/proc/nothing/here")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: /proc/nothing/here: No such file or directory\n  ")
+    assert run_cbr("touch", "/proc/nothing/here", env={"CBR_TRACEBACK": "1"}).stderr.count("Traceback") == 1
+
+
+PLUGIN = """\
+from pathlib import Path
+from cbrcore import hookimpl
+
+def touch(path: Path):
+    path.write_text("")
+
+@hookimpl
+def register_commands(registry):
+    registry.add("touch", factory="lab:touch")
+"""
+
+
+def test_a_full_disk_for_results_is_an_error():
+    full = "cbr list-plugins >/dev/full"
+    done = subprocess.run(full, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, "error: standard output: No space left on device")
+
+
+def test_an_os_failure_is_an_error_of_the_user():
+    assert isinstance(os_failure(OSError(errno.EACCES, "no", "/x")), CbrError)

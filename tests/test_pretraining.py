@@ -85,8 +85,8 @@ def pretrained(pull: float, experience: list[Experience], **settings):
 @pytest.mark.parametrize("pull", [0.0, 0.5])
 @pytest.mark.parametrize("other", [item("plate", "put", False), item("plate", "insert", True), None])
 def test_an_update_follows_the_gradient_of_the_mean_loss_and_of_the_regularizer(pull, other):
-    """Of each four pairs two are negative ones where there is any; with one item of a template the positive pairs are
-    those of the item with itself, whose loss is 0, and so is its gradient."""
+    """Of each four pairs two are negative ones where there is any; with one item of a template the positive pairs
+    are those of the item with itself, whose loss is 0, and so is its gradient."""
     experience = [item("book", "put", True)] + ([other] if other else [])
     retriever, before = pretrained(pull, experience)
     names, rows = retriever.encoder.names, before.requires_grad_()

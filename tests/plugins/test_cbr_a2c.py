@@ -1,4 +1,4 @@
-"""The learner: the contract of its kind, and what an update is made of. Its losses: `tests/test_a2c.py` and its like."""
+"""The learner: the contract of its kind, and what an update is made of. Its losses: `tests/test_a2c.py`, ..."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def window(*steps: Transition, **training) -> Windows:
 
 @pytest.mark.parametrize("ending", [None, *Ending])
 def test_returns_by_the_ending_of_a_window(ending):
-    """Rewards 1 and 0, gamma 1/2, V = 0.3: the bonus is for a victory alone, and V counts where the game goes on."""
+    """Rewards 1 and 0, gamma 1/2, V = 0.3: the bonus is for a victory alone, and V counts if the game goes on."""
     made = player()
     steps, returns = window(step(made, 1.0), step(made, 0.0, ending)).take(valued=True)
     bonus = 8.0 if ending is Ending.WON else 0.0
@@ -214,15 +214,18 @@ def test_losses_are_means_since_the_last_time():
 
 
 def test_training_mode_and_torchs_generator_are_put_back_also_after_a_fault():
-    module, streams = torch.nn.Dropout(), Streams(3)
-    module.eval()
-    state = torch.random.get_rng_state()
-    drawn = []
-    for _ in range(2):
-        with pytest.raises(KeyError), training_mode(module, streams=streams, name="x"):
+    module, streams = torch.nn.Dropout().eval(), Streams(3)
+    state, drawn = torch.random.get_rng_state(), []
+
+    def fail() -> None:
+        with training_mode(module, streams=streams, name="x"):
             assert module.training
             drawn.append(float(torch.rand(())))
             raise KeyError
+
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            fail()
         assert not module.training
         assert torch.equal(torch.random.get_rng_state(), state)
     with training_mode(streams=Streams(3), name="x"):

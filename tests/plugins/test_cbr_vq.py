@@ -148,7 +148,7 @@ def test_regularizer_by_hand():
 
 @pytest.mark.parametrize(("codebook", "commitment"), [(1.0, 0.25), (1.0, 0.0), (0.0, 0.25), (0.5, 2.0)])
 def test_entries_move_by_the_codebook_term_alone_and_contexts_by_the_commitment_alone(codebook, commitment):
-    """d/dk of w (c - k)^2 / (n d) is 2 w (k - c) / (n d) for the chosen entries, 0 for the others; and likewise for
+    """d/dk of w (c - k)^2 / (n d) is 2 w (k - c) / (n d) for the chosen entries, 0 for the others; likewise for
     the contexts, through the scaling of their parts."""
     vq = quantizer(dim=6, codes=3, parts=2, codebook_weight=codebook, commitment_weight=commitment)
     contexts = torch.randn(5, 6, generator=generator(4)).requires_grad_()

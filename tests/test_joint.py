@@ -145,9 +145,23 @@ def learn(made: CaseBasedReasoner, transitions: list[Transition], config: Traini
     return trained
 
 
-def test_an_update_is_one_step_of_adam_on_the_sum_of_all_losses():
-    """The same by hand: contexts are sums of table rows, similarities cosines, and there are three steps."""
+class PullingQuantizer(CosineQuantizer):
+    """Its regularizer pulls contexts to zero, which their cosines do not notice."""
+
+    def __init__(self, pull: float) -> None:
+        super().__init__()
+        self.pull = pull
+
+    def regularizer(self, contexts: torch.Tensor) -> torch.Tensor:
+        return self.pull * contexts.square().sum()
+
+
+@pytest.mark.parametrize("pull", [0.0, 0.5])
+def test_an_update_is_one_step_of_adam_on_the_sum_of_all_losses(pull):
+    """The same by hand: contexts are sums of table rows, similarities cosines, and there are three steps. The
+    regularizer sees each context that was offered something once."""
     made, twin = reasoner(), reasoner()
+    made.retriever.quantizer = PullingQuantizer(pull)
     trained = learn(made, steps(made))
 
     agent, rows = twin.agent, twin.retriever.encoder.rows
@@ -166,10 +180,12 @@ def test_an_update_is_one_step_of_adam_on_the_sum_of_all_losses():
     adam = torch.optim.Adam(
         [{"params": [agent.strength, agent.value], "lr": 0.05}, {"params": [rows], "lr": 0.02}]
     )
-    (loss_policy + loss_value + loss_entropy + loss_retriever).backward()
+    regularizer = pull * ((novel + shelf).square().sum() + novel.square().sum())
+    (loss_policy + loss_value + loss_entropy + loss_retriever + regularizer).backward()
     adam.step()
 
     for mine, theirs in zip(_parameters(made), _parameters(twin), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad)
         torch.testing.assert_close(mine, theirs)
     losses = trained.pop_losses()
     assert losses["loss_policy"] == pytest.approx(loss_policy.item() / 3)
@@ -177,6 +193,14 @@ def test_an_update_is_one_step_of_adam_on_the_sum_of_all_losses():
     assert losses["loss_entropy"] == pytest.approx(loss_entropy.item() / 3)
     assert losses["loss_retriever"] == pytest.approx(loss_retriever.item() / 2)
     assert made.retriever.quantizer.maintained == 1
+
+
+@pytest.mark.parametrize(("pull", "count"), [(0.0, 1), (float("nan"), 0), (float("inf"), 0)])
+def test_the_quantizer_is_maintained_after_an_update_and_not_after_a_skipped_one(pull, count):
+    made = reasoner()
+    made.retriever.quantizer = PullingQuantizer(pull)
+    trained = learn(made, steps(made))
+    assert (made.retriever.quantizer.maintained, trained.skipped) == (count, 1 - count)
 
 
 def _parameters(made: CaseBasedReasoner) -> list[torch.Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +14,8 @@ from parts import DenseIndex, act
 from cbr_memory.files import read_cases
 from cbr_memory.memory import CaseMemory
 from cbrcore.errors import RunFolderError
-from cbrcore.types import Provenance, StateGraph
+from cbrcore.interfaces import StoredCases
+from cbrcore.types import Case, Provenance, StateGraph
 
 HERE = Provenance("game", seed=1, episode=2, step=3, reward=1.0)
 GRAPH = StateGraph.of([("cup", "on", "table")], ["player"])
@@ -34,6 +36,15 @@ def test_equal_key_and_template_are_stored_once_and_counted():
     second = m.add(key(1, 0), act("put {} on {}", "mug", "rack"), HERE, step=25)
     assert second is first
     assert (len(m), first.rewarded, first.last_step, first.entities) == (1, 2, 25, ("cup", "rack"))
+
+
+@pytest.mark.parametrize("rewards", [[1], [0], [-1], [1, 1], [1, 0], [0, 1], [0, 0, -1], [2, 0.5, 0]])
+def test_only_rewards_are_counted_as_rewarded(rewards):
+    m = memory()
+    for step, reward in enumerate(rewards):
+        case = m.add(key(1, 0), act("take {}", "cup"), replace(HERE, reward=float(reward)), step=step)
+    assert (case.rewarded, case.last_step) == (sum(reward > 0 for reward in rewards), len(rewards) - 1)
+    assert case.provenance.reward == rewards[0]
 
 
 def test_same_key_with_another_template_is_another_case():
@@ -181,6 +192,50 @@ def test_a_case_is_discarded_by_key_and_template():
     assert len(m.index) == 4
 
 
+def take_in(m: CaseMemory, case: Case, its_key: torch.Tensor) -> None:
+    stored = StoredCases([case], its_key[None], [GRAPH], "test", "", case.id + 1)
+    m.merge(stored, stored.keys)
+
+
+def joined_by_keys(stays: Case, leaves: Case) -> CaseMemory:
+    """Two cases whose keys become equal; the preferred one stays."""
+    m = memory()
+    for number, case in enumerate((stays, leaves)):
+        added = m.add(key(number, 1), act("drop"), HERE, step=0)
+        vars(added).update({name: getattr(case, name) for name in COUNTS})
+    m.replace_keys(torch.stack([key(1, 1), key(1, 1)]))
+    return m
+
+
+def joined_by_merging(stays: Case, leaves: Case) -> CaseMemory:
+    """A stored case that is here already."""
+    m = memory()
+    vars(m.add(key(1, 1), act("drop"), HERE, step=0)).update({name: getattr(stays, name) for name in COUNTS})
+    take_in(m, leaves, key(1, 1))
+    return m
+
+
+COUNTS = ("rewarded", "reused", "reuse_rewarded", "last_step")
+
+
+@pytest.mark.parametrize("join", [joined_by_keys, joined_by_merging])
+@pytest.mark.parametrize(
+    ("stays", "leaves", "together"),
+    [
+        ((3, 4, 2, 50), (2, 7, 5, 90), (5, 11, 7, 90)),  # the later step is the other's
+        ((3, 4, 2, 90), (2, 7, 5, 50), (5, 11, 7, 90)),
+        ((1, 0, 0, 9), (0, 0, 0, 3), (1, 0, 0, 9)),
+    ],
+)
+def test_equal_cases_become_one_with_the_counts_of_both(join, stays, leaves, together):
+    given, other = (
+        Case(7, "drop", (), "drop", HERE, **dict(zip(COUNTS, row, strict=True))) for row in (stays, leaves)
+    )
+    m = join(given, other)
+    assert [tuple(getattr(case, name) for name in COUNTS) for case in m.cases] == [together]
+    assert len(m.index) == len(m.situations) == 1
+
+
 def test_new_keys_join_cases_that_become_equal():
     m = voters()
     m.cases[1].rewarded, m.cases[1].reused, m.cases[2].reused, m.cases[2].reuse_rewarded = 3, 1, 4, 2
@@ -190,6 +245,55 @@ def test_new_keys_join_cases_that_become_equal():
     assert (joined.id, joined.rewarded, joined.reused, joined.reuse_rewarded) == (1, 4, 5, 2)
     assert torch.equal(m.index.keys(), torch.stack([key(1, 1), key(2, 2), key(3, 3)]))
     assert m.add(key(2, 2), act("drop"), HERE, step=9) is joined
+
+
+def fills_up(m: CaseMemory) -> None:
+    m.capacity = 2
+    m.add(key(9, 9), act("sing"), HERE, step=9, situation=GRAPH)
+
+
+def takes_in(m: CaseMemory) -> None:
+    m.capacity = 3
+    take_in(m, Case(40, "sing", (), "sing", HERE), key(9, 9))
+
+
+LEAVING = {
+    "eviction": fills_up,
+    "eviction by a merge": takes_in,
+    "discard": lambda m: m.discard(key(4, 3), "drop"),
+    "new keys": lambda m: m.replace_keys(torch.stack([key(1, 1), key(2, 2), key(2, 2), key(3, 3)])),
+}
+
+
+@pytest.mark.parametrize("leaves", LEAVING.values(), ids=LEAVING)
+def test_what_leaves_the_memory_leaves_nothing_behind(leaves, tmp_path):
+    m = voters()
+    leaves(m)
+    kept = {case.id for case in m.cases}
+    assert kept != {0, 1, 2, 3}
+    assert set(m.situations) == kept
+    assert len(m.index) == len(m)
+    m.save(tmp_path)
+    again = memory()
+    again.load(tmp_path)
+    assert again.situations == m.situations
+    for number, case in enumerate(again.cases):  # each is found by its key, none twice
+        assert again.add(again.key_of(case), act(case.template), HERE, step=1) is again.cases[number]
+
+
+@pytest.mark.parametrize("leaving", ["", "drop", "open", "take drop open"])
+def test_numbers_are_never_given_twice_also_after_a_checkpoint(tmp_path, leaving):
+    """Whichever cases have left before, also the newest one or all."""
+    m = memory()
+    for step, template in enumerate(["take", "drop", "open"]):
+        m.add(key(step, 1), act(template), HERE, step=step)
+    for template in leaving.split():
+        m.discard(key(["take", "drop", "open"].index(template), 1), template)
+    m.save(tmp_path)
+    again = memory()
+    again.load(tmp_path)
+    for reader in (m, again):
+        assert reader.add(key(5, 5), act("sing"), HERE, step=9).id == 3
 
 
 # -- files -----------------------------------------------------------------------------------------------------

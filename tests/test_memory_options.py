@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ from cbr_memory.memory import CaseMemory
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import RunFailed, RunFolderError
-from cbrcore.types import StateGraph
+from cbrcore.interfaces import RetainItem
+from cbrcore.types import StateGraph, StepResult
 
 SOMEWHERE = StateGraph.of([], ["room"])
 
@@ -71,6 +73,36 @@ def test_failures_elsewhere_do_not_count_when_the_rewarded_case_is_nearer():
     decision, _ = r.decide(observation(LOOK, BOOK_SHELF), rng())
     assert decision.source == "reuse"
     assert decision.chosen.match.against == pytest.approx(0.9 / np.sqrt(0.9**2 + 0.1**2 + 1))
+
+
+@pytest.mark.parametrize(("failed", "verdict"), [(BOOK_SHELF, "failed"), (NOVEL_SHELF, "admissible")])
+def test_a_failure_that_is_as_similar_as_the_rewarded_case_outweighs_it(failed, verdict):
+    """The very context that was rewarded has failed too: a tie, which goes to the failure."""
+    r = reasoner()
+    remember(r.retriever.memory, r, BOOK_SHELF)
+    remember(r.retriever.memory.failures, r, failed, UNREWARDED)
+    (candidate,) = r.decide(observation(LOOK, BOOK_SHELF), rng())[0].candidates
+    assert candidate.verdict == verdict
+    assert (candidate.match.against == candidate.match.relevance) == (failed is BOOK_SHELF)
+
+
+@pytest.mark.parametrize("reward", [1.0, 0.0, -1.0])
+@pytest.mark.parametrize("failed", [True, False])
+def test_an_action_without_a_key_is_no_evidence(reward, failed):
+    r = reasoner()
+    remember(r.retriever.memory.failures, r, BOOK_SHELF, UNREWARDED)
+    item = RetainItem(None, LOOK, 0, reward)
+    r.retriever.memory.note_outcome(item, replace(HERE, reward=reward), failed=failed, step=1)
+    assert len(r.retriever.memory.failures) == 1
+
+
+def test_putting_a_scored_object_back_is_no_failure():
+    r = reasoner()
+    remember(r.retriever.memory, r, BOOK_SHELF)
+    decision, trace = r.decide(observation(NOVEL_SHELF), rng())
+    r.observe(decision, trace, StepResult(observation(LOOK), 0.0, None, rescored=True))
+    r.retain(rng(), UNREWARDED, env_steps=2)
+    assert (decision.source, len(r.retriever.memory.failures)) == ("reuse", 0)
 
 
 def test_a_failure_with_another_template_is_no_evidence():

@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from parts import CosineQuantizer
 from test_trainer import item
 from toy_run import parts, recipe, run
 
 from cbr_a2c.learner import A2cLearner
 from cbr_pretrain.config import PretrainConfig
 from cbr_pretrain.experience import collect_experience, collect_while_learning
-from cbr_pretrain.pairs import PairSampler, measure_similarities, pretrain_retriever
+from cbr_pretrain.pairs import Experience, PairSampler, measure_similarities, pretrain_retriever
 from cbr_pretrain.retriever_file import load_retriever, save_retriever
 from cbrcore.config import Part, TrainingConfig
 from cbrcore.cycle.reasoner import CaseBasedReasoner
@@ -57,6 +58,60 @@ def test_pretraining_brings_pairs_of_a_template_together_and_parts_the_rest():
     )
     assert report.after.same > report.before.same
     assert report.after.same > 0.7 > 0.5 > report.after.failed
+
+
+class PullingQuantizer(CosineQuantizer):
+    """Its regularizer pulls contexts to zero, which their cosines do not notice."""
+
+    def __init__(self, pull: float) -> None:
+        super().__init__()
+        self.pull = pull
+
+    def regularizer(self, contexts: torch.Tensor) -> torch.Tensor:
+        return self.pull * contexts.square().sum()
+
+
+def pretrained(pull: float, experience: list[Experience], **settings):
+    """A retriever after one update on pairs of this experience, and the rows that it had before."""
+    built = parts()
+    retriever = built.reasoner.retriever
+    retriever.quantizer = PullingQuantizer(pull)
+    before = retriever.encoder.rows.detach().clone()
+    config = PretrainConfig(episodes=1, epochs=1, batch_size=4, **settings)
+    pretrain_retriever(retriever, experience, config, margin=0.5, clip=1e6, streams=built.streams)
+    return retriever, before
+
+
+@pytest.mark.parametrize("pull", [0.0, 0.5])
+@pytest.mark.parametrize("other", [item("plate", "put", False), item("plate", "insert", True), None])
+def test_an_update_follows_the_gradient_of_the_mean_loss_and_of_the_regularizer(pull, other):
+    """Of each four pairs two are negative ones where there is any; with one item of a template the positive pairs
+    are those of the item with itself, whose loss is 0, and so is its gradient."""
+    experience = [item("book", "put", True)] + ([other] if other else [])
+    retriever, before = pretrained(pull, experience)
+    names, rows = retriever.encoder.names, before.requires_grad_()
+    book, plate = rows[names.index("book")], rows[names.index("plate")]
+    sim = torch.cosine_similarity(book, plate, dim=0).clamp(min=0)
+    apart = 2 * 0.5 * (0.5 - 1 + sim).clamp(min=0) ** 2 / 4
+    squares = 6 * book.square().sum() + 2 * plate.square().sum() if other else 8 * book.square().sum()
+    if other is not None and other.rewarded:  # either may be the left one: both negative pairs have one of each
+        squares = 4 * book.square().sum() + 4 * plate.square().sum()
+    (apart * bool(other) + pull * squares).backward()
+    torch.testing.assert_close(retriever.encoder.rows.grad, rows.grad)
+
+
+@pytest.mark.parametrize(("pull", "count"), [(0.5, 1), (float("nan"), 0), (float("inf"), 0)])
+def test_the_quantizer_is_maintained_after_an_update_and_not_after_a_skipped_one(pull, count):
+    retriever, before = pretrained(pull, [item("book", "put", True), item("plate", "put", False)])
+    assert retriever.quantizer.maintained == count
+    assert torch.equal(retriever.encoder.rows, before) == (count == 0)
+
+
+def test_the_codebooks_start_from_the_contexts_of_all_experience():
+    experience = [item("book", "put", True), item("plate", "put", False), item("coat", "take", False)]
+    retriever, before = pretrained(0.0, experience)  # nothing is known of "take": it never earned anything
+    names = retriever.encoder.names
+    assert torch.equal(retriever.quantizer.fitted, before[[names.index("book"), names.index("plate")]])
 
 
 def test_a_baseline_learns_while_it_collects():

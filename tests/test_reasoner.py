@@ -164,6 +164,86 @@ def test_cached_keys_are_computed_anew_after_the_parameters_changed():
     assert torch.equal(r.retriever.keys("s", [("book",)]), 2 * before)
 
 
+def test_an_episode_computes_its_keys_itself():
+    """A key that was computed in another batch may differ in its last bit: nothing of an earlier episode is kept,
+    and within the episode nothing is computed twice."""
+    r = reasoner("look")
+    remember(r, BOOK_SHELF)
+    calls: list[list] = []
+    original = r.retriever.encoder.contexts_of_pairs
+    r.retriever.encoder.contexts_of_pairs = lambda pairs: (calls.append(list(pairs)), original(pairs))[1]
+    for _ in range(2):
+        r.begin_episode()
+        for _ in range(3):
+            r.decide(observation(LOOK, NOVEL_SHELF), rng())
+    assert len(calls) == 2
+    assert calls[0] == calls[1]
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_the_encoder_sees_the_earlier_observations_of_the_episode_in_their_order(player):
+    """Those of this player and this episode alone, without the current one, whether or not a case is reused."""
+    first = reasoner("look")
+    remember(first, BOOK_SHELF)
+    r = [first, first.companion()][player]
+    shown: list[list] = []
+    original = r.retriever.encoder.situation
+    r.retriever.encoder.situation = lambda seen, past: (shown.append(list(past)), original(seen, past))[1]
+    episode = [observation(LOOK), observation(LOOK, NOVEL_SHELF), observation(TAKE_NOVEL)]
+    for _ in range(2):
+        r.begin_episode()
+        for seen in episode:
+            r.value_of(seen)  # looking ahead is no step
+            r.decide(seen, rng())
+    assert shown == [[], episode[:1], episode[:2]] * 2
+
+
+class ListeningMemory(CaseMemory):
+    """Writes down what it is told of outcomes."""
+
+    def __init__(self) -> None:
+        super().__init__(DenseIndex(), threshold=0.7)
+        self.told: list[tuple[str, float, bool]] = []
+
+    def note_outcome(self, item, provenance, *, failed, step) -> None:
+        assert item.key is not None
+        self.told.append((item.action.text, provenance.reward, failed))
+
+
+@pytest.mark.parametrize(
+    ("offered", "reward", "rescored", "told"),
+    [
+        (NOVEL_SHELF, 1.0, False, [("put novel on shelf", 1.0, False)]),
+        (NOVEL_SHELF, 0.0, False, [("put novel on shelf", 0.0, True)]),
+        (NOVEL_SHELF, -1.0, False, [("put novel on shelf", -1.0, True)]),
+        (NOVEL_SHELF, 0.0, True, [("put novel on shelf", 0.0, False)]),  # right, though nothing is earned
+        (TAKE_NOVEL, 0.0, False, [("take novel", 0.0, False)]),  # the agent's own
+        (LOOK, 1.0, False, []),  # has no key
+        (LOOK, 0.0, False, []),
+    ],
+)
+def test_the_memory_is_told_what_came_of_each_action_that_has_a_key(offered, reward, rescored, told):
+    r = reasoner("look")
+    r.retriever.memory = ListeningMemory()
+    remember(r, BOOK_SHELF)
+    decision, trace = r.decide(observation(offered), rng())
+    r.observe(decision, trace, StepResult(observation(LOOK), reward, None, rescored=rescored))
+    r.retain(rng(), Provenance("g", 0, 1, 0, reward), env_steps=1)
+    assert r.retriever.memory.told == told
+
+
+def test_a_failure_is_told_once():
+    """The step after a failed reuse is judged by itself."""
+    r = reasoner("look")
+    r.retriever.memory = ListeningMemory()
+    remember(r, BOOK_SHELF)
+    for offered in (NOVEL_SHELF, TAKE_NOVEL):
+        decision, trace = r.decide(observation(offered), rng())
+        r.observe(decision, trace, outcome(0.0))
+        r.retain(rng(), UNREWARDED, env_steps=1)
+    assert [failed for _, _, failed in r.retriever.memory.told] == [True, False]
+
+
 def test_failed_reuse_is_repeated_as_in_the_paper_unless_asked_not_to():
     for retry, source in ((True, "reuse"), (False, "agent")):
         r = reasoner("look", retry_failed=retry)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from parts import act, observation
+from test_reasoner import BOOK_SHELF, LOOK, NOVEL_SHELF, Recorder, reasoner, remember
 from toy import ToyEnvironment
 from toy_run import Experiment, SilentReporter, parts, recipe, run, weights
 
@@ -18,9 +19,11 @@ from cbrcore.console import StopRequest
 from cbrcore.cycle.evaluation import Played, ReuseCounts, UniformActor, mean_std, ood_gap, play_passes, summarize
 from cbrcore.cycle.runner import play_episode
 from cbrcore.errors import Interrupted, RunFailed, RunFolderError
+from cbrcore.rng import Streams
 from cbrcore.runs.checkpoint import Progress as Counters
 from cbrcore.runs.checkpoint import latest_checkpoint, load_checkpoint, restore_agent, save_checkpoint
 from cbrcore.runs.folder import METRICS_FILE, RunFolder
+from cbrcore.runs.trainer import LearningActor
 from cbrcore.types import (
     Candidate,
     Case,
@@ -110,6 +113,22 @@ def test_results_hold_both_splits_all_modes_and_the_baselines(tmp_path):
         "coats": {"sha256": "coats", "max_score": 1, "optimal_steps": 2}
     }
     assert "seconds" not in json.dumps(results)
+
+
+def test_each_case_counts_its_reuses_and_those_that_were_rewarded():
+    """The agent's own steps count for none; a step without a reward is a reuse all the same."""
+    made = reasoner("look", policy=Recorder())  # retains nothing
+    remember(made, BOOK_SHELF)
+    (case,) = made.retriever.memory.cases
+    actor = LearningActor(made, Streams(0), Counters())
+    actor.begin("books")
+    counts = []
+    steps = [(NOVEL_SHELF, 1.0), (NOVEL_SHELF, 0.0), (LOOK, 1.0), (NOVEL_SHELF, -1.0), (NOVEL_SHELF, 2.0)]
+    for offered, reward in steps:
+        decision, trace = actor.decide(observation(offered))
+        actor.observe(decision, trace, StepResult(observation(LOOK), reward))
+        counts.append((case.reused, case.reuse_rewarded))
+    assert counts == [(1, 1), (2, 1), (2, 1), (3, 1), (4, 2)]
 
 
 def test_evaluation_changes_nothing_in_the_agent(tmp_path):
@@ -291,7 +310,17 @@ def test_pairs_join_rewarded_items_of_a_template_and_part_the_rest():
     assert sum(negative) == 100
 
 
-def test_an_item_seen_with_and_without_a_reward_counts_as_rewarded():
-    sampler = PairSampler([item("a", "put", False), item("a", "put", True)], np.random.default_rng(0))
-    assert (len(sampler.rewarded), len(sampler.failed)) == (1, 0)
-    assert sampler.draw(4)[2] == [False] * 4  # there is no negative pair to draw
+@pytest.mark.parametrize("order", [(False, True), (True, False), (False, True, False), (True, False, True)])
+@pytest.mark.parametrize(
+    "others", [[], [item("b", "put", True)], [item("b", "put", True), item("c", "put", False)]]
+)
+def test_an_item_seen_with_and_without_a_reward_counts_as_rewarded(order, others):
+    """It is never drawn as the unrewarded side of a pair, and counted once."""
+    seen = [item("a", "put", rewarded) for rewarded in order]
+    sampler = PairSampler([*seen, *others], np.random.default_rng(0))
+    failed = [other for other in others if not other.rewarded]
+    assert (len(sampler.rewarded), sampler.failed) == (1 + len(others) - len(failed), failed)
+    assert sampler.pairs == len(sampler.rewarded) * (1 + len(others))
+    _, right, negative = sampler.draw(40)
+    assert {other for other, apart in zip(right, negative, strict=True) if apart} == set(failed)
+    assert {other for _, other in sampler.kinds(40)["failed"]} == set(failed)

@@ -146,6 +146,28 @@ def test_regularizer_by_hand():
     assert float(vq.regularizer(contexts).detach()) == pytest.approx(1.25 * error)
 
 
+@pytest.mark.parametrize(("codebook", "commitment"), [(1.0, 0.25), (1.0, 0.0), (0.0, 0.25), (0.5, 2.0)])
+def test_entries_move_by_the_codebook_term_alone_and_contexts_by_the_commitment_alone(codebook, commitment):
+    """d/dk of w (c - k)^2 / (n d) is 2 w (k - c) / (n d) for the chosen entries, 0 for the others; likewise for
+    the contexts, through the scaling of their parts."""
+    vq = quantizer(dim=6, codes=3, parts=2, codebook_weight=codebook, commitment_weight=commitment)
+    contexts = torch.randn(5, 6, generator=generator(4)).requires_grad_()
+    vq.regularizer(contexts).backward()
+
+    leaf = contexts.detach().clone().requires_grad_()
+    parts = torch.nn.functional.normalize(leaf.view(5, 2, 3), dim=-1) * math.sqrt(3)
+    codes = vq.keys(contexts).long()
+    slopes = torch.zeros_like(vq.entries)
+    for row in range(5):
+        for part in range(2):
+            entry = vq.entries.detach()[part, codes[row, part]]
+            slopes[part, codes[row, part]] += 2 * codebook * (entry - parts.detach()[row, part]) / 30
+    chosen = torch.stack([vq.entries.detach()[[0, 1], row] for row in codes])  # [n, D, w]
+    (commitment * (parts - chosen).square().sum() / 30).backward()
+    torch.testing.assert_close(vq.entries.grad, slopes)
+    torch.testing.assert_close(contexts.grad, leaf.grad)
+
+
 def test_parts_must_divide_the_width():
     with pytest.raises(CbrError, match=r"7 parts do not divide the width d = 24 .*\n.*6, 8"):
         VectorQuantizer(VectorQuantizerConfig(parts=7), Build(context_dim=24))
@@ -198,8 +220,10 @@ def test_fewer_samples_than_entries_still_fit():
 def test_fit_starts_from_the_data():
     vq = quantizer(dim=8, codes=6, parts=2)
     contexts = torch.randn(6, 8)
+    vq.idle.fill_(7)
     vq.fit(contexts, generator())
     assert float(vq.regularizer(contexts).detach()) == pytest.approx(0, abs=1e-10)
+    assert not vq.idle.any()  # none of them is dead yet
     before = vq.entries.detach().clone()
     vq.fit(torch.zeros(0, 8), generator())
     assert torch.equal(vq.entries, before)
@@ -231,6 +255,87 @@ def test_a_dead_entry_stays_where_every_sample_is_well_represented():
         vq.maintain(contexts[:2], generator())
     assert vq.entries[0, 1].tolist() == [-9.0, -9.0]
     assert torch.equal(vq.keys(contexts[:2]), codes)
+
+
+def directions(*degrees: float) -> Tensor:
+    """Contexts of one part of width 2, whose scaled parts have the length sqrt 2."""
+    angles = torch.deg2rad(torch.tensor(degrees))
+    return torch.stack([angles.cos(), angles.sin()], dim=1)
+
+
+def with_dead_entries(count: int, **config) -> VectorQuantizer:
+    """One entry at 0 degrees, the others far away."""
+    vq = quantizer(dim=2, parts=1, codes=1 + count, **({"revive_after": 3} | config))
+    with torch.no_grad():
+        vq.entries.copy_(torch.tensor([[[math.sqrt(2), 0.0]] + [[-90.0, -90.0]] * count]))
+    return vq
+
+
+def places(vq: VectorQuantizer) -> list[float]:
+    """Of the entries, in degrees; a dead one that never moved is left out."""
+    return [math.degrees(math.atan2(y, x)) for x, y in vq.entries[0].tolist() if x > -50]
+
+
+def test_dead_entries_move_to_different_places_the_worst_first():
+    """Where one has moved, the next one has nothing to do there any more."""
+    vq, contexts = with_dead_entries(2), directions(0, 170, 175, 90)
+    for _ in range(3):
+        vq.maintain(contexts, generator())
+    assert places(vq) == pytest.approx([0, 175, 90])
+
+
+def test_only_so_many_entries_move_as_are_needed():
+    """Two of three dead entries are enough for samples in three places."""
+    vq, contexts = with_dead_entries(3), directions(0, 1, 180, 155, 90)
+    for _ in range(9):
+        vq.maintain(contexts, generator())
+    assert len(places(vq)) == 3
+
+
+def test_an_entry_that_was_just_revived_is_not_moved_again_before_it_was_idle_as_long_as_any():
+    vq = with_dead_entries(1)
+    found = []
+    for contexts in [directions(0, 90)] * 3 + [directions(0, 270)] * 4:
+        vq.maintain(contexts, generator())
+        found.append((places(vq)[1:], vq.idle[0, 1].item()))
+    up, down = [pytest.approx(90)], [pytest.approx(-90)]
+    assert found == [([], 1), ([], 2), (up, 0), (up, 1), (up, 2), (down, 0), (down, 0)]
+
+
+def test_entries_of_other_codebooks_are_left_alone():
+    vq = quantizer(dim=4, parts=2, codes=2, revive_after=2)
+    root = math.sqrt(2)
+    with torch.no_grad():
+        vq.entries.copy_(torch.tensor([[[root, 0], [0, root]], [[root, 0], [-90, -90]]]))
+    contexts = torch.tensor([[1.0, 0, 1, 0], [0, 1.0, 0, 1]])
+    for _ in range(2):
+        vq.maintain(contexts, generator())
+    expected = torch.tensor([[[root, 0], [0, root]], [[root, 0], [0, root]]])
+    torch.testing.assert_close(vq.entries.detach(), expected)
+    assert vq.idle.tolist() == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize(("error", "moves"), [(0.4, True), (0.99, True), (1.01, False), (1.9, False)])
+def test_a_sample_is_badly_represented_by_its_squared_distance_per_dimension(error, moves):
+    """||(0, sqrt 2) - (sqrt 2, sqrt 2)||^2 / 2 = 1."""
+    vq = quantizer(dim=2, parts=1, codes=2, revive_after=1, revive_error=error)
+    root = math.sqrt(2)
+    with torch.no_grad():
+        vq.entries.copy_(torch.tensor([[[root, root], [-90, -90]]]))
+    vq.maintain(torch.tensor([[0.0, 1.0]]), generator())
+    assert (len(places(vq)) == 2) == moves
+
+
+@pytest.mark.parametrize("after", [1, 2, 5])
+def test_an_entry_is_dead_after_so_many_updates_without_use_in_a_row(after):
+    vq = with_dead_entries(1, revive_after=after)
+    vq.idle[0, 1] = 0
+    for count in range(1, after + 1):
+        assert len(places(vq)) == 1
+        vq.maintain(directions(0, 90), generator())
+        assert vq.idle[0, 0] == 0  # in use
+        assert vq.idle[0, 1] == (count if count < after else 0)
+    assert len(places(vq)) == 2
 
 
 def test_a_revived_entry_stays_near_the_data_and_in_use_while_training_goes_on():

@@ -134,13 +134,16 @@ def game_seed(stream: int, game: str) -> int:
 
 
 def summarize(plays: Sequence[Played]) -> dict[str, Any]:
-    """JSON-able figures: mean and std of steps and normalized score, per game and over all."""
+    """JSON-able figures: mean and std of steps and normalized score, per game and over all; where only some games
+    have a normalized score (their maximum is above 0), of how many `games` it is the mean."""
     games: dict[str, list[Played]] = {}
     for play in plays:
         games.setdefault(play.game, []).append(play)
+    shares = len({play.game for play in plays if play.norm_score is not None})
     return {
         "steps": mean_std(plays, lambda play: play.steps),
-        "norm_score": mean_std(plays, lambda play: play.norm_score),
+        "norm_score": mean_std(plays, lambda play: play.norm_score)
+        | ({"games": shares} if 0 < shares < len(games) else {}),
         "score": mean_std(plays, lambda play: play.score),
         "endings": dict(sorted(Counter(str(play.ending) for play in plays).items())),
         "total_steps": sum(play.steps for play in plays),

@@ -16,7 +16,16 @@ from toy_run import Experiment, SilentReporter, parts, recipe, run, weights
 
 from cbr_pretrain.pairs import Experience, PairSampler
 from cbrcore.console import StopRequest, results_table
-from cbrcore.cycle.evaluation import Played, ReuseCounts, UniformActor, mean_std, ood_gap, play_passes, summarize
+from cbrcore.cycle.evaluation import (
+    Played,
+    ReuseCounts,
+    UniformActor,
+    mean_std,
+    ood_gap,
+    play_passes,
+    same_games,
+    summarize,
+)
 from cbrcore.cycle.runner import play_episode
 from cbrcore.errors import Interrupted, RunFailed, RunFolderError
 from cbrcore.runs.checkpoint import Progress as Counters
@@ -232,6 +241,54 @@ def test_means_are_over_games_and_std_over_passes():
     assert counts == [100, 8, 4, 0]
     assert ood_gap({"in": found, "out": summarize(plays[:2])}) == {"steps": 10.0, "norm_score": 0.25}
     assert ood_gap({"in": found}) is None
+
+
+class Games(ToyEnvironment):
+    """Splits of games with these facts."""
+
+    def __init__(self, splits: dict[str, dict[str, dict]]) -> None:
+        super().__init__()
+        self._splits = splits
+
+    def splits(self) -> tuple[str, ...]:
+        return tuple(self._splits)
+
+    def games(self, split: str) -> tuple[str, ...]:
+        return tuple(self._splits[split])
+
+    def game_info(self, game: str) -> dict:
+        return next(games[game] for games in self._splits.values() if game in games)
+
+
+class Knowing(Games):
+    """What is called alike but for a number at the end is the same."""
+
+    def content(self, game: str) -> str:
+        return game.rstrip("0123456789")
+
+
+A, B = {"sha256": "aa"}, {"sha256": "bb"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "same"),
+    [
+        (Games({"train": {"one": A}, "in": {"two": B}}), []),
+        (Games({"train": {"one": A}, "out": {"other": A}}), [["train/one", "out/other"]]),
+        (Games({"train": {"one": A, "two": A}, "out": {"three": B}}), [["train/one", "train/two"]]),
+        (Games({"train": {"one": A}, "in": {"one": A}}), [["train/one", "in/one"]]),
+        (Games({"train": {"one": {"md5": "aa"}}, "out": {"two": {"md5": "aa"}}}), [["train/one", "out/two"]]),
+        (
+            Games({"train": {"one": A, "two": B}, "out": {"1": B, "2": A}}),
+            [["train/one", "out/2"], ["train/two", "out/1"]],
+        ),
+        (Games({"train": {"one": {}}, "out": {"two": {}}}), []),
+        (Games({"train": {"only": {}}}), []),
+        (Knowing({"train": {"one1": A}, "in": {"one2": B}, "out": {"two": A}}), [["train/one1", "in/one2"]]),
+    ],
+)
+def test_one_game_of_several_names_is_found_by_its_content(environment, same):
+    assert same_games(environment) == same
 
 
 def test_reuse_is_counted_by_its_outcome_and_by_what_the_agent_would_have_done():

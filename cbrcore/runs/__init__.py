@@ -82,6 +82,9 @@ def evaluate(recipe: Recipe, plugins: PluginReport, path: Path, splits: Sequence
 def _run(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Finished:
     with working(recipe, plugins, folder) as work:
         begin_records(work, plugins)
+        for line in _duplicates(work.parts).get("duplicates", ()):
+            log.warning("one game counts several times: %s", " = ".join(line))
+            console.say(f"warning: one game counts several times: {' = '.join(line)}")
         return carry_out(work, built_learning(recipe, plugins)), folder.path
 
 
@@ -250,7 +253,16 @@ def _protocol(recipe: Recipe, parts: Parts) -> dict[str, Any]:
             split: {game: dict(environment.game_info(game)) for game in environment.games(split)}
             for split in environment.splits()
         },
+        **_duplicates(parts),
     }
+
+
+def _duplicates(parts: Parts) -> dict[str, list[list[str]]]:
+    """What results.json says of games that are the same by their content; nothing where there are none."""
+    from cbrcore.cycle.evaluation import same_games
+
+    found = same_games(parts.environment)
+    return {"duplicates": found} if found else {}
 
 
 def _timing(progress: Progress) -> dict[str, Any]:

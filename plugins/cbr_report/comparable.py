@@ -126,6 +126,8 @@ def not_alike(place: str, groups: Sequence[Group]) -> list[str]:
         if len({_handicaps(group).get(name) for group in groups}) > 1:
             told = _by_value(groups, lambda group, name=name: _handicaps(group).get(name, "none"))  # type: ignore[misc]
             found.append(f"{place}: not the same handicaps: {name}: {told}")
+    for same in groups[0].runs[0].results.get("protocol", {}).get("duplicates", ()):
+        found.append(f"{place}: one game counts several times: {' = '.join(same)}")
     if len(baselines(groups)) > 1:
         found.append(
             f"{place}: the uniform random agent did not play alike in all runs (other games, passes or versions),"

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -330,8 +330,9 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
 def results_table(results: dict[str, Any]) -> str:
     """The run's tables, as plain text that reads the same in a terminal, a log and a README.
 
-    Per split steps and normalized score, with the random and the optimal row. For games that are scored by raw
-    points (they tell an `initial_score`): the training's own scores too, and points instead of shares.
+    Per split steps and normalized score, with the random and the optimal row; below, which games have none. For
+    games that are scored by raw points (they tell an `initial_score`): the training's own scores too, and points
+    instead of shares.
     """
     evaluation, games = results["evaluation"], results["protocol"]["games"]
     raw = {split for split, facts in games.items() if any("initial_score" in each for each in facts.values())}
@@ -340,7 +341,25 @@ def results_table(results: dict[str, Any]) -> str:
         tables.append(markdown(_training_rows(results["training"], games["train"])))
     if evaluation:
         tables.append(markdown(_evaluation_rows(results["name"], evaluation, raw)))
-    return "\n\n".join(tables)
+    notes = [
+        note
+        for split, found in evaluation.items()
+        if split not in raw
+        for note in without_share(split, found.get("games", {}), games.get(split, {}))
+    ]
+    return "\n\n".join([*tables, *notes])
+
+
+def without_share(split: str, measured: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
+    """Which games of a split were measured and have no normalized score, with the reason; none if all have one."""
+    found: dict[str, list[str]] = {}
+    for game in (name for name, of_game in measured.items() if of_game.get("norm_score") is None):
+        best = facts.get(game, {}).get("max_score")
+        why = "the game tells no maximum" if best is None else f"the game's maximum is {best:g}"
+        found.setdefault(why, []).append(game)
+    return [
+        f"{split.upper()} norm. score of {', '.join(names)}: not available: {why}" for why, names in found.items()
+    ]
 
 
 def _training_rows(training: dict[str, Any], games: dict[str, dict[str, Any]]) -> list[list[str]]:
@@ -366,8 +385,9 @@ def _evaluation_rows(name: str, evaluation: dict[str, Any], raw: set[str]) -> li
         steps = [_mean_std(each["steps"], 1) for each in measured]
         columns.append([f"{split.upper()} #steps", *steps, number(found["optimal_steps"], 1)])
         title, key, digits = ("score", "score", 1) if split in raw else ("norm. score", "norm_score", 2)
-        scores = [_mean_std(each[key], digits) for each in measured]
-        columns.append([f"{split.upper()} {title}", *scores, "1.00"])
+        scores = [_mean_std(each[key], digits) + _of_some(each, key) for each in measured]
+        best = "1.00" if key == "norm_score" and found[key]["mean"] is not None else "-"
+        columns.append([f"{split.upper()} {title}", *scores, best])
     *rows, optimal = zip(*columns, strict=True)
     known = any(found["optimal_steps"] is not None for found in evaluation.values())
     return [*rows, optimal] if known else rows
@@ -377,6 +397,12 @@ def _mean_std(value: dict[str, float | None], digits: int) -> str:
     return f"{number(value['mean'], digits)} ± {number(value['std'], digits)}"
 
 
+def _of_some(measured: dict[str, Any], key: str) -> str:
+    """Over how many games a mean is that is not over all."""
+    count = measured[key].get("games")
+    return "" if count is None else f" ({count} of {len(measured['games'])} games)"
+
+
 def number(value: float | None, digits: int) -> str:
     """A number for a table, "-" for none."""
-    return "-" if value is None else f"{value:.{digits}f}"
+    return "-" if value is None else f"{value:z.{digits}f}"

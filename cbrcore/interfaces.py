@@ -113,7 +113,7 @@ class Environment(Protocol):
 
     `handicaps` names everything that makes the task easier than the bare text game (ground-truth
     graph, filtered commands ...); it is copied into the results. Optional abilities: `ConcurrentEnvironment`,
-    `KnowsPlaces`.
+    `KnowsPlaces`, `KnowsContents`.
     """
 
     handicaps: Mapping[str, Any]
@@ -157,6 +157,14 @@ class KnowsPlaces(Protocol):
 
     def object_places(self, split: str) -> Mapping[str, set[str]]:
         """object -> its places, over the games of a split."""
+
+
+@runtime_checkable
+class KnowsContents(Protocol):
+    """An environment that can tell equal games by more than the `sha256` or `md5` of their `game_info`."""
+
+    def content(self, game: str) -> str:
+        """Equal for games that differ in their names alone."""
 
 
 @runtime_checkable

@@ -288,6 +288,6 @@ class Episode:
 
     @property
     def norm_score(self) -> float | None:
-        """Final score / max score of the game; None where the game does not tell its maximum."""
+        """Final score / max score of the game; None where the game does not tell a maximum above 0."""
         best = self.transitions[-1].result.observation.max_score if self.transitions else None
-        return self.score / best if best else None
+        return None if best is None or not best > 0 else self.score / best

@@ -66,8 +66,6 @@ def results(seed: int, evaluation: dict[str, Any], *, game: dict[str, Any] | Non
         "training": {
             "avg_score_last_100": 10.0 + seed,
             "best_score": 20.0 + seed,
-            "env_steps": 100,
-            "episodes": 5,
         },
         "protocol": {
             "seed": seed,

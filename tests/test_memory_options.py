@@ -13,12 +13,13 @@ from test_memory import HERE, UNREWARDED
 from test_reasoner import BOOK_SHELF, LOOK, NOVEL_RACK, NOVEL_SHELF, TABLE, outcome, rng
 from toy_run import run
 
+from cbr_memory.config import CaseMemoryConfig
 from cbr_memory.files import read_cases
-from cbr_memory.memory import CaseMemory
+from cbr_memory.memory import CaseMemory, case_memory
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import RunFailed, RunFolderError
-from cbrcore.interfaces import RetainItem
+from cbrcore.interfaces import Build, RetainItem
 from cbrcore.types import StateGraph, StepResult
 
 SOMEWHERE = StateGraph.of([], ["room"])
@@ -217,3 +218,30 @@ def test_a_wrong_path_is_found_out_before_anything_is_played(tmp_path):
     with pytest.raises(RunFolderError, match="not a case memory"):
         run(tmp_path / "run", memory={"cases": str(tmp_path / "nowhere")})
     assert not list((tmp_path / "run" / "checkpoints").glob("*"))
+
+
+@pytest.mark.parametrize("eviction", ["oldest", "least_used", "least_successful"])
+@pytest.mark.parametrize("capacity", [1, 3, None])
+def test_the_capacity_holds_for_every_store(capacity, eviction, tmp_path):
+    """Cases and failures, however they come: retained, noted, loaded, taken over, made anew."""
+    settings = CaseMemoryConfig(capacity=capacity, eviction=eviction, outcome="both")
+    memory, other = (case_memory(settings, Build(index=DenseIndex)) for _ in range(2))
+    free = case_memory(CaseMemoryConfig(outcome="both"), Build(index=DenseIndex))
+    keys = torch.eye(8)
+    for store in (memory, free):
+        for step, key in enumerate(keys):
+            store.add(key, act("take {}", str(step)), HERE, step=step)
+            item = RetainItem(key, act("put {}", str(step)), step, 0.0)
+            store.note_outcome(item, UNREWARDED, failed=True, step=step)
+    most = capacity or len(keys)
+    for name, store in memory.stores().items():
+        assert len(store) == len(store.situations) == len(store.index) == most, name
+        assert store.cases[-1].entities == ("7",)  # the newest one is never the one that leaves
+        free.stores()[name].save(tmp_path / name)
+        other.stores()[name].load(tmp_path / name)
+        assert len(other.stores()[name]) == most, name
+        stored = store.read(tmp_path / name)
+        store.merge(stored, stored.keys)
+        assert len(store) == most, name
+        store.replace_keys(torch.eye(8)[: len(store)])
+        assert len(store) == most, name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,17 @@ from toy import ToyEnvironment
 from toy_run import Experiment, SilentReporter, parts, recipe, run, weights
 
 from cbr_pretrain.pairs import Experience, PairSampler
-from cbrcore.console import StopRequest
-from cbrcore.cycle.evaluation import Played, ReuseCounts, UniformActor, mean_std, ood_gap, play_passes, summarize
+from cbrcore.console import StopRequest, results_table
+from cbrcore.cycle.evaluation import (
+    Played,
+    ReuseCounts,
+    UniformActor,
+    mean_std,
+    ood_gap,
+    play_passes,
+    same_games,
+    summarize,
+)
 from cbrcore.cycle.runner import play_episode
 from cbrcore.errors import Interrupted, RunFailed, RunFolderError
 from cbrcore.rng import Streams
@@ -265,6 +275,54 @@ def test_means_are_over_games_and_std_over_passes():
     assert ood_gap({"in": found}) is None
 
 
+class Games(ToyEnvironment):
+    """Splits of games with these facts."""
+
+    def __init__(self, splits: dict[str, dict[str, dict]]) -> None:
+        super().__init__()
+        self._splits = splits
+
+    def splits(self) -> tuple[str, ...]:
+        return tuple(self._splits)
+
+    def games(self, split: str) -> tuple[str, ...]:
+        return tuple(self._splits[split])
+
+    def game_info(self, game: str) -> dict:
+        return next(games[game] for games in self._splits.values() if game in games)
+
+
+class Knowing(Games):
+    """What is called alike but for a number at the end is the same."""
+
+    def content(self, game: str) -> str:
+        return game.rstrip("0123456789")
+
+
+A, B = {"sha256": "aa"}, {"sha256": "bb"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "same"),
+    [
+        (Games({"train": {"one": A}, "in": {"two": B}}), []),
+        (Games({"train": {"one": A}, "out": {"other": A}}), [["train/one", "out/other"]]),
+        (Games({"train": {"one": A, "two": A}, "out": {"three": B}}), [["train/one", "train/two"]]),
+        (Games({"train": {"one": A}, "in": {"one": A}}), [["train/one", "in/one"]]),
+        (Games({"train": {"one": {"md5": "aa"}}, "out": {"two": {"md5": "aa"}}}), [["train/one", "out/two"]]),
+        (
+            Games({"train": {"one": A, "two": B}, "out": {"1": B, "2": A}}),
+            [["train/one", "out/2"], ["train/two", "out/1"]],
+        ),
+        (Games({"train": {"one": {}}, "out": {"two": {}}}), []),
+        (Games({"train": {"only": {}}}), []),
+        (Knowing({"train": {"one1": A}, "in": {"one2": B}, "out": {"two": A}}), [["train/one1", "in/one2"]]),
+    ],
+)
+def test_one_game_of_several_names_is_found_by_its_content(environment, same):
+    assert same_games(environment) == same
+
+
 def test_reuse_is_counted_by_its_outcome_and_by_what_the_agent_would_have_done():
     look, take = act("look"), act("take {}", "cup")
     case = Case(0, "take {}", ("cup",), "take cup", Provenance("g", 0, 1, 1, 1.0))
@@ -287,6 +345,63 @@ def test_reuse_is_counted_by_its_outcome_and_by_what_the_agent_would_have_done()
 
 def test_episode_without_a_known_maximum_has_no_normalized_score():
     assert Episode("g", 1).norm_score is None
+
+
+def ended_with(score: float, best: float | None) -> Episode:
+    end = replace(observation(act("look")), score=score, max_score=best)
+    return Episode("g", 1, [Transition(end, Decision(act("look"), "agent"), StepResult(end, 0.0))])
+
+
+@pytest.mark.parametrize("best", [None, 0, 0.0, -0.0, -5, -0.5, float("nan"), float("-inf")])
+@pytest.mark.parametrize("score", [-5.0, -2.5, 0.0, 3.0])
+def test_a_share_is_of_a_maximum_above_0(score, best):
+    assert ended_with(score, best).norm_score is None
+
+
+@pytest.mark.parametrize(("score", "share"), [(-2.0, -0.5), (0.0, 0.0), (1.0, 0.25), (4.0, 1.0)])
+def test_a_negative_score_is_a_negative_share(score, share):
+    assert ended_with(score, 4).norm_score == share
+
+
+def table_of(maxima: dict[str, float | None], score: float = 1.0) -> tuple[dict, str]:
+    """(figures of a split, the run's table) of games with these maxima, each played once to this score."""
+    plays = [
+        Played(game, 0, 10, score, ended_with(score, best).norm_score, Ending.TRUNCATED, ReuseCounts(0, 0, 0))
+        for game, best in maxima.items()
+    ]
+    figures = summarize(plays)
+    found = figures | {"mode": "sampled", "random": figures, "optimal_steps": 4.0}
+    facts = {game: {"max_score": best} for game, best in maxima.items()}
+    return figures, results_table(
+        {"name": "toy", "evaluation": {"out": found}, "protocol": {"games": {"train": {}, "out": facts}}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("best", "why"),
+    [(-5, "the game's maximum is -5"), (0, "the game's maximum is 0"), (None, "the game tells no maximum")],
+)
+def test_a_table_says_why_there_is_no_normalized_score(best, why):
+    figures, table = table_of({"a": best, "b": best})
+    assert figures["norm_score"] == {"mean": None, "std": None}
+    assert table.endswith(f"\n\nOUT norm. score of a, b: not available: {why}")
+    assert "1.00" not in table  # nor has the optimal policy one
+
+
+@pytest.mark.parametrize("best", [-5, 0, None])
+def test_a_mean_over_some_of_the_games_says_over_how_many(best):
+    figures, table = table_of({"a": 2, "b": best, "c": 4})
+    assert figures["norm_score"] == {"mean": 0.375, "std": 0.0, "games": 2}
+    assert "| 0.38 ± 0.00 (2 of 3 games) |" in table
+    assert "OUT norm. score of b: not available: " in table
+
+
+def test_a_mean_over_all_games_says_nothing_of_it():
+    figures, table = table_of({"a": 2, "b": 4}, score=-1)
+    assert figures["norm_score"] == {"mean": -0.375, "std": 0.0}
+    assert "| -0.38 ± 0.00 " in table
+    assert "games" not in table
+    assert "not available" not in table
 
 
 # -- pretraining pairs -----------------------------------------------------------------------------------------

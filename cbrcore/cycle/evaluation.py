@@ -16,7 +16,7 @@ import numpy as np
 
 from cbrcore.cycle.reasoner import CaseBasedReasoner, Trace
 from cbrcore.cycle.runner import Actor, play_episode
-from cbrcore.interfaces import AgentInput, Environment
+from cbrcore.interfaces import AgentInput, Environment, KnowsContents
 from cbrcore.rng import derive_seed, generator
 from cbrcore.types import Decision, Ending, Episode, Observation, StepResult
 
@@ -134,13 +134,16 @@ def game_seed(stream: int, game: str) -> int:
 
 
 def summarize(plays: Sequence[Played]) -> dict[str, Any]:
-    """JSON-able figures: mean and std of steps and normalized score, per game and over all."""
+    """JSON-able figures: mean and std of steps and normalized score, per game and over all; where only some games
+    have a normalized score (their maximum is above 0), of how many `games` it is the mean."""
     games: dict[str, list[Played]] = {}
     for play in plays:
         games.setdefault(play.game, []).append(play)
+    shares = len({play.game for play in plays if play.norm_score is not None})
     return {
         "steps": mean_std(plays, lambda play: play.steps),
-        "norm_score": mean_std(plays, lambda play: play.norm_score),
+        "norm_score": mean_std(plays, lambda play: play.norm_score)
+        | ({"games": shares} if 0 < shares < len(games) else {}),
         "score": mean_std(plays, lambda play: play.score),
         "endings": dict(sorted(Counter(str(play.ending) for play in plays).items())),
         "total_steps": sum(play.steps for play in plays),
@@ -152,6 +155,21 @@ def summarize(plays: Sequence[Played]) -> dict[str, Any]:
             for game, of_game in games.items()
         },
     }
+
+
+def same_games(environment: Environment) -> list[list[str]]:
+    """Games that are one by content, each as "split/game": what is called unseen may have been trained on."""
+    everything = [(split, game) for split in environment.splits() for game in environment.games(split)]
+    found: dict[str, list[str]] = {}
+    for split, game in everything if len(everything) > 1 else ():
+        if isinstance(environment, KnowsContents):
+            content: str | None = environment.content(game)
+        else:
+            facts = environment.game_info(game)
+            content = facts.get("sha256") or facts.get("md5")
+        if content is not None:
+            found.setdefault(content, []).append(f"{split}/{game}")
+    return [games for games in found.values() if len(games) > 1]
 
 
 def ood_gap(evaluation: Mapping[str, Any]) -> dict[str, float] | None:

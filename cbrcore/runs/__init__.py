@@ -127,6 +127,8 @@ def _run(recipe: Recipe, plugins: PluginReport, folder: RunFolder, changed: Chan
         begin_records(work, plugins, after=trainer.progress.games_played, changed=changed)
 
     with working(recipe, plugins, folder) as work:
+        for line in _duplicates(work.parts).get("duplicates", ()):
+            log.warning("one game counts several times: %s", " = ".join(line))
         learning = built_learning(recipe, plugins)
         folder.set_aside()
         return carry_out(work, learning, begin), folder.path
@@ -363,7 +365,16 @@ def _protocol(recipe: Recipe, parts: Parts) -> dict[str, Any]:
             split: {game: dict(environment.game_info(game)) for game in environment.games(split)}
             for split in environment.splits()
         },
+        **_duplicates(parts),
     }
+
+
+def _duplicates(parts: Parts) -> dict[str, list[list[str]]]:
+    """What results.json says of games that are the same by their content; nothing where there are none."""
+    from cbrcore.cycle.evaluation import same_games
+
+    found = same_games(parts.environment)
+    return {"duplicates": found} if found else {}
 
 
 def _timing(progress: Progress) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -50,3 +51,8 @@ class JerichoConfig(ComponentConfig):
     deny: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Commands that are neither offered nor carried out, besides those that speak to the interpreter (save, quit,
     undo ...): a verb, or the beginning of a command."""
+
+    def same_for_all_seeds(self) -> Iterable[str]:
+        """What does not change with the run's seed (`cbr sweep` says so)."""
+        if self.seed != "run":
+            yield f"the chance inside the game (environment.seed: {self.seed}; with `run` each draws its own)"

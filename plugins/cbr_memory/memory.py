@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,15 +27,12 @@ def case_memory(config: CaseMemoryConfig, build: Build) -> CaseMemory:
     """
     if build.index is None:
         raise CbrError("a case memory needs a quantizer", hint="add a quantizer to the recipe")
-    failures = CaseMemory(build.index(), identity=build.identity) if config.outcome == "both" else None
-    return CaseMemory(
+    kept = partial(CaseMemory, identity=build.identity, capacity=config.capacity, eviction=config.eviction)
+    return kept(
         build.index(),
-        identity=build.identity,
-        capacity=config.capacity,
-        eviction=config.eviction,
         threshold=config.threshold,
         neighbours=config.neighbours,
-        failures=failures,
+        failures=kept(build.index()) if config.outcome == "both" else None,
     )
 
 

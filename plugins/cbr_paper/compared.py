@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cbr_paper.belong import Claim, Paper
 from cbr_paper.paper import PaperCell, PaperTable, PaperValue
 from cbr_paper.paper_file import Metric
-from cbr_report.comparable import baselines
+from cbr_report.comparable import baselines, handicap_marks, protocol_marks, remarks
 from cbr_report.runs import Group
 from cbr_report.statistics import Summary, summarize
 from cbr_report.tables import NOTHING, mean_std, number
@@ -94,16 +94,22 @@ def _word(key: str, word: str, cell: PaperCell, table: PaperTable) -> str:
 
 def _rows(table: PaperTable, paper: Paper) -> Iterator[tuple[str, ...]]:
     keys = dict.fromkeys(key for row in table.rows for key in row)
+    groups = _claimed(table, paper)
+    marks = [found for found in (protocol_marks(groups), handicap_marks(groups)) if found]
     for row, cells in zip(table.rows, table.cells, strict=True):
         yield (
             *(table.label(row[key]) if key in row else NOTHING for key in keys),
-            *(text for cell in cells for text in _both(table, cell, paper)),
+            *(text for cell in cells for text in _both(cell, paper.claim(table, cell), marks)),
         )
 
 
-def _both(table: PaperTable, cell: PaperCell, paper: Paper) -> list[str]:
+def _both(cell: PaperCell, claim: Claim | None, marks: Sequence[Mapping[Group, str]]) -> list[str]:
+    """What the paper prints, and our number; with marks where our agents were not measured alike."""
     theirs = NOTHING if cell.value is None else cell.value.text
-    return [theirs] if cell.cited is not None else [theirs, ours(cell, paper.claim(table, cell))]
+    if cell.cited is not None:
+        return [theirs]
+    mark = ", ".join(found[claim.group] for found in marks) if claim else ""
+    return [theirs, ours(cell, claim) + (f" [{mark}]" if mark else "")]
 
 
 def ours(cell: PaperCell, claim: Claim | None) -> str:
@@ -202,6 +208,14 @@ def _remarks(table: PaperTable, paper: Paper) -> Iterator[str]:
             words = f"{other.group.agent} fits as well, with: {_listed(other.differences)}"
             said.setdefault(words, []).append(claim.group)
     yield from (f"{_named(groups)}: {words}" for words, groups in said.items())
+    yield from remarks(_claimed(table, paper))
+
+
+def _claimed(table: PaperTable, paper: Paper) -> list[Group]:
+    """The groups whose numbers stand in a table, place by place."""
+    cells = [cell for row in table.cells for cell in row]
+    groups = {id(claim.group): claim.group for cell in cells if (claim := paper.claim(table, cell))}
+    return sorted(groups.values(), key=lambda group: group.place)
 
 
 def _named(groups: Sequence[Group]) -> str:

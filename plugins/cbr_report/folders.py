@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cbr_report.runs import Plain, Run, SweepFile
+from cbr_report.checking import fault_of, lacking
+from cbr_report.runs import Plain, Run, SweepFile, read_metrics
+from cbr_sweep.finished import read_strictly
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.recipe.text import parse
-from cbrcore.runs.folder import METRICS_FILE, RECIPE_FILE, RESULTS_FILE, VERSIONS_FILE, read_json
+from cbrcore.runs.folder import METRICS_FILE, RECIPE_FILE, RESULTS_FILE, VERSIONS_FILE
 
 SWEEP_FILE = "sweep.json"
+MEMORY, CASES_FILE = "memory", "cases.jsonl"
 
 
 @dataclass
@@ -73,7 +76,7 @@ def _sweep(folder: Path, notes: list[str]) -> SweepFile | None:
     if not (folder / SWEEP_FILE).is_file():
         return None
     try:
-        data = read_json(folder / SWEEP_FILE)
+        data = read_strictly(folder / SWEEP_FILE)
         runs = {run["id"]: {axis: str(choice) for axis, choice in run["choices"].items()} for run in data["runs"]}
         return SweepFile(folder, str(data.get("recipe") or f"{data['name']}.yaml"), runs)
     except (CbrError, KeyError, TypeError, AttributeError) as error:
@@ -115,9 +118,40 @@ def _read(path: Path, sweep: SweepFile | None, found: Found) -> None:
         sweep.recipe if sweep and choices else None,
         choices,
     )
-    if not run.metrics:
-        found.notes.append(f"{path}: {METRICS_FILE} is missing or damaged; it has no learning curve")
+    found.notes += _incomplete(run)
     found.runs.append(run)
+
+
+def _incomplete(run: Run) -> Iterator[str]:
+    """What is not there, or is damaged, of a run that is shown nevertheless."""
+    if absent := list(lacking(run.results)):
+        yield f"{run.path}: {RESULTS_FILE} tells nothing of {', '.join(absent)}; a dash stands for it"
+    rows, damaged = read_metrics(run.path / METRICS_FILE)
+    if not rows:
+        yield f"{run.path}: {METRICS_FILE} is missing or damaged; it has no learning curve"
+        return
+    if damaged:
+        yield f"{run.path}: {METRICS_FILE}: {_count(damaged, 'line')} damaged, the first one is line {damaged[0]}"
+    there = {row.get("episode") for row in rows if isinstance(row.get("episode"), int)}
+    told = run.number("training", "episodes") or 0
+    if there and (missing := [number for number in range(1, int(told) + 1) if number not in there]):
+        yield f"{run.path}: {METRICS_FILE} lacks {_count(missing, 'episode')} of {told:g}, from {missing[0]} on"
+    yield from _lost_cases(run)
+
+
+def _lost_cases(run: Run) -> Iterator[str]:
+    """Cases that the results count and the memory's file does not hold."""
+    size, folder = int(run.number("training", "memory_size") or 0), run.path / MEMORY
+    if size and not (folder.is_dir() and any(folder.iterdir())):
+        yield f"{run.path}: {MEMORY}/ is missing; the run had {size} cases"
+    elif (folder / CASES_FILE).is_file():
+        count = (folder / CASES_FILE).read_bytes().count(b"\n")
+        if count < size:
+            yield f"{run.path}: {MEMORY}/{CASES_FILE} holds {count} of {size} cases"
+
+
+def _count(some: Sequence[int], what: str) -> str:
+    return f"{len(some)} {what}{'s' if len(some) > 1 else ''}"
 
 
 def _check(path: Path, recipe: Plain, results: Plain) -> None:
@@ -131,6 +165,8 @@ def _check(path: Path, recipe: Plain, results: Plain) -> None:
     games = protocol.get("games", {}) if isinstance(protocol, dict) else None
     if not isinstance(games, dict) or not all(isinstance(split, dict) for split in games.values()):
         raise RunFolderError(f"{path / RESULTS_FILE}: damaged: no protocol")
+    if (fault := fault_of(results)) is not None:
+        raise RunFolderError(f"{path / RESULTS_FILE}: damaged: {fault}")
 
 
 def _versions(path: Path, notes: list[str]) -> Plain:
@@ -152,7 +188,7 @@ def _recipe(path: Path) -> Plain:
 
 
 def _mapping(path: Path) -> Plain:
-    data = read_json(path)
+    data = read_strictly(path)
     if not isinstance(data, dict):
         raise RunFolderError(f"{path}: damaged, it holds no object")
     return data

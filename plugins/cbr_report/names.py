@@ -6,10 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
-from cbr_report.runs import Group, Runs, seedless
+from cbr_report.runs import ENVIRONMENT, Group, Runs, seedless
 from cbr_sweep.axes import VARIANTS
 
-ENVIRONMENT = "environment."
 MOST_SETTINGS = 2
 """Groups of one name are told apart by so many settings or parts at most, else by their folders' names."""
 USE = ".use"
@@ -93,13 +92,12 @@ def name_groups(groups: Sequence[Group], words: Vocabulary) -> None:
 
 def place_key(group: Group) -> str:
     """Equal for groups that play the same games in the same way."""
-    return repr(
-        sorted(
-            (path, value)
-            for path, value in group.settings.items()
-            if path.startswith(ENVIRONMENT) and path != "environment.games_dir"
-        )
+    settings = sorted(
+        (path, value)
+        for path, value in group.settings.items()
+        if path.startswith(ENVIRONMENT) and path != "environment.games_dir"
     )
+    return repr((settings, group.runs[0].games))
 
 
 def _environment(group: Group) -> str:
@@ -133,12 +131,13 @@ def _tell_apart(
     for text, kinds in same.items():
         if len(kinds) > 1:
             firsts = [kind[0] for kind in kinds.values()]
-            for kind in kinds.values():
+            for kind, difference in zip(kinds.values(), _differences(firsts, places=places), strict=True):
                 for group in kind:
-                    rename(group, f"{text} ({_difference(group, firsts, places=places)})")
+                    rename(group, f"{text} ({difference})")
 
 
-def _difference(group: Group, others: Sequence[Group], *, places: bool) -> str:
+def _differences(others: Sequence[Group], *, places: bool) -> list[str]:
+    """What each of these groups is that the others are not: settings, parts or games, else its folder."""
     everything = dict.fromkeys(path for other in others for path in other.settings)
     paths = [
         path
@@ -146,14 +145,28 @@ def _difference(group: Group, others: Sequence[Group], *, places: bool) -> str:
         if path.startswith(ENVIRONMENT) == places and len({repr(other.settings.get(path)) for other in others}) > 1
     ]
     parts = [path for path in paths if path.endswith(USE)]
+    games = places and len({other.runs[0].games for other in others}) > 1
     for telling in (paths, parts):
-        if 0 < len(telling) <= MOST_SETTINGS and _are_distinct(others, telling):
-            return ", ".join(_setting(group, path) for path in telling)
-    return seedless(group.runs[0].path.name)
+        words = [[_setting(other, path) for path in telling] for other in others]
+        found = [", ".join([*told, *_games(other, told=games)]) for told, other in zip(words, others, strict=True)]
+        if len(telling) <= MOST_SETTINGS and len(set(found)) == len(others):
+            return found
+    return _folders(others)
 
 
-def _are_distinct(groups: Sequence[Group], paths: Sequence[str]) -> bool:
-    return len({repr([group.settings.get(path) for path in paths]) for group in groups}) == len(groups)
+def _games(group: Group, *, told: bool) -> list[str]:
+    return [f"games {group.runs[0].games}"] if told else []
+
+
+def _folders(groups: Sequence[Group]) -> list[str]:
+    """Their folders without the seed; with the folder around them, or numbered, where these are one."""
+    paths = [group.runs[0].path for group in groups]
+    names = [seedless(path.name) for path in paths]
+    if len(set(names)) < len(names):
+        names = [f"{path.absolute().parent.name}/{name}" for path, name in zip(paths, names, strict=True)]
+    if len(set(names)) < len(names):
+        names = [f"{name} {number + 1}" for number, name in enumerate(names)]
+    return names
 
 
 def _setting(group: Group, path: str) -> str:

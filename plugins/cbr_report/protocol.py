@@ -113,4 +113,6 @@ def _plain(value: Any) -> Mapping[str, Any]:
 def _said(value: Any) -> str:
     if value is None:
         return NOTHING
+    if isinstance(value, list):
+        return "; ".join(" = ".join(map(str, each)) if isinstance(each, list) else str(each) for each in value)
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

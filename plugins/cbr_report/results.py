@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cbr_report.comparable import baselines, budgets_differ, not_alike, random_name
+from cbr_report.comparable import (
+    baselines,
+    budgets_differ,
+    handicap_marks,
+    not_alike,
+    protocol_marks,
+    random_name,
+    remarks,
+)
 from cbr_report.measures import (
     Measure,
     in_points,
@@ -18,6 +26,7 @@ from cbr_report.runs import Group, by_place
 from cbr_report.statistics import LEVEL, probability_of_improvement, summarize
 from cbr_report.tables import NOTHING, columns, interval, mean_std, middle, number, text_columns
 from cbrcore import Column, Table
+from cbrcore.console import without_share
 
 Rows = tuple[tuple[str, ...], ...]
 
@@ -44,18 +53,21 @@ def measures_in(table: Table, groups: Sequence[Group]) -> dict[Group, list[Measu
 
 
 def _head(groups: Sequence[Group]) -> tuple[Column, ...]:
-    """The first columns of a table of agents, with the training's length where it is not the same for all."""
-    apart = text_columns("Training", kind="text group") if budgets_differ(groups) else ()
-    return (*text_columns("Games", kind="text group"), *text_columns("Agent"), *apart, Column("Runs"))
+    """The first columns of a table of agents: who it is, and what of it is not the same for all."""
+    return (
+        *text_columns("Games", kind="text group"),
+        *text_columns("Agent"),
+        *(text_columns("Training", kind="text group") if budgets_differ(groups) else ()),
+        *(text_columns("Protocol", kind="text group") if protocol_marks(groups) else ()),
+        *(text_columns("Handicaps") if handicap_marks(groups) else ()),
+        Column("Runs"),
+    )
 
 
 def _start(group: Group, groups: Sequence[Group]) -> tuple[str, ...]:
-    apart = (group.budget,) if budgets_differ(groups) else ()
-    return (group.place, group.agent, *apart, str(len(group.runs)))
-
-
-def _remarks(groups: Sequence[Group]) -> tuple[str, ...]:
-    return tuple(words for place, same in by_place(groups) for words in not_alike(place, same))
+    training = (group.budget,) if budgets_differ(groups) else ()
+    marks = (found[group] for found in (protocol_marks(groups), handicap_marks(groups)) if found)
+    return (group.place, group.agent, *training, *marks, str(len(group.runs)))
 
 
 def _measured(wanted: Sequence[Measure]) -> tuple[Column, ...]:
@@ -82,7 +94,7 @@ def _shares(groups: Sequence[Group]) -> Table:
         tuple(rows),
         note="Mean ± standard deviation over runs that differ in their seed alone; weights and memory are frozen."
         f" The best mean is marked. {_mode(groups)}".rstrip(),
-        remarks=_remarks(groups),
+        remarks=(*remarks(groups), *_without_share(groups)),
     )
 
 
@@ -97,7 +109,25 @@ def _mode(groups: Sequence[Group]) -> str:
 
 
 def _cells(group: Group, wanted: Sequence[Measure]) -> list[str]:
-    return [mean_std(measure.summary(group), measure.digits) for measure in wanted]
+    return [mean_std(measure.summary(group), measure.digits) + _of_some(group, measure) for measure in wanted]
+
+
+def _of_some(group: Group, measure: Measure) -> str:
+    """Over how many games a mean is that is not over all of them."""
+    games = group.results_at(*measure.keys[:-2], "games")
+    count = sum(each.get(measure.keys[-2]) is not None for each in games.values())
+    partial = measure.keys[-2] == "norm_score" and 0 < count < len(games)
+    return f" ({count} of {len(games)} games)" if partial else ""
+
+
+def _without_share(groups: Sequence[Group]) -> Iterator[str]:
+    """Which games have no normalized score, and why."""
+    for place, same in by_place(groups):
+        first = same[0]
+        for split in first.splits:
+            games = first.results_at("protocol", "games", split)
+            for words in without_share(split, first.results_at("evaluation", split, "games"), games):
+                yield f"{place}: {words}"
 
 
 def _optimal(groups: Sequence[Group], splits: Sequence[str]) -> list[str] | None:
@@ -110,7 +140,17 @@ def _optimal(groups: Sequence[Group], splits: Sequence[str]) -> list[str] | None
     }
     if not any(steps.values()):
         return None
-    return [text for found in steps.values() for text in ([" / ".join(found), "1.00"] if found else [NOTHING] * 2)]
+    shares = {
+        split: "1.00"
+        if any(measure.of(group) for group in groups for measure in split_measures(split)[1:])
+        else NOTHING
+        for split in splits
+    }
+    return [
+        text
+        for split, found in steps.items()
+        for text in ([" / ".join(found), shares[split]] if found else [NOTHING] * 2)
+    ]
 
 
 def _other_modes(groups: Sequence[Group]) -> Iterator[Table]:
@@ -129,6 +169,7 @@ def _other_modes(groups: Sequence[Group]) -> Iterator[Table]:
                 f"The same agents, {mode}",
                 (*_head(groups), *_measured(wanted)),
                 rows,
+                remarks=remarks(groups),
             )
 
 
@@ -145,7 +186,7 @@ def _points(groups: Sequence[Group]) -> Table:
         rows,
         note="Raw points: mean ± standard deviation over runs of the mean over the last 100 training episodes,"
         " which is the paper's measure, and of the best episode. The best mean is marked.",
-        remarks=_remarks(groups),
+        remarks=remarks(groups),
     )
 
 
@@ -171,20 +212,23 @@ def _intervals(groups: Sequence[Group]) -> Table:
         for measure in measures_of(group):
             found, digits = measure.summary(group), measure.digits
             if found is not None:
-                cells = (str(found.runs), mean_std(found, digits), middle(found, digits))
-                rows.append((group.place, group.agent, measure.title, *cells, interval(found, digits)))
+                numbers = (mean_std(found, digits), middle(found, digits), interval(found, digits))
+                *start, _ = _start(group, groups)
+                rows.append((*start, measure.title, str(found.runs), *numbers))
     percent = f"{LEVEL:.0%}".replace("%", " %")
     return Table(
         "intervals",
         "Interquartile means and intervals",
         (
-            *text_columns("Games", "Agent", "Measure"),
+            *_head(groups)[:-1],
+            *text_columns("Measure"),
             *columns(["Runs", "Mean ± std", "Interquartile mean", f"{percent} interval"]),
         ),
         tuple(rows),
         note="The interquartile mean leaves out a quarter of the runs at each end; it needs four runs. Intervals:"
         " percentile bootstrap over runs of that mean (of the mean of three runs), with a fixed seed; they need"
         " three runs.",
+        remarks=remarks(groups),
     )
 
 
@@ -196,7 +240,7 @@ def _improvements(groups: Sequence[Group]) -> Iterator[Table]:
             yield Table(
                 f"improvement_{position}",
                 f"Probability of improvement, {place}",
-                (*text_columns("P(row better than column)"), *columns([group.agent for group in same])),
+                (*text_columns("P(row better than column)"), *columns(_marked(same))),
                 _square(same, measure),
                 note=f"{measure.title}, {measure.better} is better: the share of all pairs of runs in which the"
                 " agent of the row is ahead of the agent of the column; a tie counts half. It needs two runs of"
@@ -210,7 +254,17 @@ def _square(groups: Sequence[Group], measure: Measure) -> Rows:
         chance = probability_of_improvement(measure.of(row), measure.of(column), better=measure.better)
         return NOTHING if row is column else number(chance, 2)
 
-    return tuple((row.agent, *(cell(row, column) for column in groups)) for row in groups)
+    return tuple(
+        (name, *(cell(row, column) for column in groups))
+        for name, row in zip(_marked(groups), groups, strict=True)
+    )
+
+
+def _marked(groups: Sequence[Group]) -> list[str]:
+    """The agents, with what tells that they were not measured alike."""
+    kinds = [found for found in (protocol_marks(groups), handicap_marks(groups)) if found]
+    marks = [", ".join(found[group] for found in kinds) for group in groups]
+    return [f"{group.agent} [{mark}]" if mark else group.agent for group, mark in zip(groups, marks, strict=True)]
 
 
 PAIRS = {

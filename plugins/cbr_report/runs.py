@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from cbr_open.door import Run as OpenedRun
+from cbr_report.facts import games_digest, mapping_at, measured_alike
 from cbr_sweep.differences import flat
 from cbrcore.runs.folder import METRICS_FILE
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 NOT_COMPARED = ("name", "seed", "directory", "sweep", "schema", "run.device", "run.checkpoint_every")
 """What a recipe says that does not make it another experiment."""
+ENVIRONMENT = "environment."
 
 Plain = Mapping[str, Any]
 
@@ -61,14 +64,24 @@ class Run:
         return comparable(self.recipe)
 
     @cached_property
+    def measured(self) -> dict[str, str]:
+        """How its numbers came about; see `cbr_report.facts`."""
+        return measured_alike(self.recipe, self.results, self.versions)
+
+    @cached_property
+    def games(self) -> str:
+        """Equal for runs of the same games."""
+        return games_digest(self.results)
+
+    @cached_property
     def metrics(self) -> list[dict[str, Any]]:
-        """The rows of metrics.jsonl; a line that was cut off ends them."""
-        return list(_rows(self.path / METRICS_FILE))
+        """The rows of metrics.jsonl, without lines that are damaged."""
+        return read_metrics(self.path / METRICS_FILE)[0]
 
 
 @dataclass(eq=False)
 class Group:
-    """Runs of one recipe that differ in their seed alone.
+    """Runs of one recipe that differ in their seed alone: they played the same games and were measured alike.
 
     Attributes:
         agent, place: what tables and figures call it, and where it plays; see `cbr_report.names`.
@@ -87,6 +100,11 @@ class Group:
         return self.runs[0].settings
 
     @property
+    def measured(self) -> dict[str, str]:
+        """How its numbers came about, the same for all its runs; see `cbr_report.facts`."""
+        return self.runs[0].measured
+
+    @property
     def splits(self) -> tuple[str, ...]:
         return tuple(self.runs[0].results.get("evaluation", {}))
 
@@ -101,6 +119,10 @@ class Group:
         told = run if isinstance(run, Mapping) else {}
         passes, steps = told.get("episodes"), told.get("env_steps")
         return f"{passes} passes" if passes is not None else f"{steps} steps" if steps is not None else "?"
+
+    def results_at(self, *keys: str) -> Mapping[str, Any]:
+        """The mapping at these keys of its first run's results; an empty one where there is none."""
+        return mapping_at(self.runs[0].results, *keys)
 
     def numbers(self, *keys: str) -> list[float]:
         """The number at these keys of every run that has it."""
@@ -186,7 +208,7 @@ def number_at(data: Any, keys: Sequence[str]) -> float | None:
     """The finite number at these keys of nested mappings; None where there is none."""
     for key in keys:
         data = data.get(key) if isinstance(data, Mapping) else None
-    usable = isinstance(data, int | float) and not isinstance(data, bool) and abs(data) < float("inf")
+    usable = isinstance(data, int | float) and not isinstance(data, bool) and abs(data) <= sys.float_info.max
     return float(data) if usable else None
 
 
@@ -196,10 +218,11 @@ def comparable(recipe: Plain) -> dict[str, Any]:
 
 
 def group(runs: Sequence[Run]) -> list[Group]:
-    """The runs by recipe, in the order in which they were found; seeds in ascending order."""
+    """The runs by recipe, games and protocol, in the order in which they were found; seeds in ascending order."""
     by_recipe: dict[str, list[Run]] = {}
     for run in runs:
-        by_recipe.setdefault(json.dumps(run.settings, sort_keys=True, default=str), []).append(run)
+        same = json.dumps([run.settings, run.games, run.measured], sort_keys=True, default=str)
+        by_recipe.setdefault(same, []).append(run)
     return [Group(tuple(sorted(same, key=lambda run: run.seed))) for same in by_recipe.values()]
 
 
@@ -218,16 +241,26 @@ def seedless(name: str) -> str:
     return re.sub(r"[-_](seed=?)?\d+$", "", name) or name
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
+def read_metrics(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
+    """(the rows of a metrics.jsonl, the numbers of the lines that are none)"""
+    rows, damaged = [], []
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
-        return
-    for line in lines:
-        try:
-            row = json.loads(line)
-        except ValueError:
-            return
-        if not isinstance(row, dict):
-            return
-        yield row
+        lines = path.read_bytes().split(b"\n")
+    except OSError:
+        lines = []
+    for number, line in enumerate(lines, start=1):
+        row = _row(line)
+        if row is not None:
+            rows.append(row)
+        elif line:
+            damaged.append(number)
+    return rows, damaged
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    """The object in a line; None if there is none."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 
-from cbr_report.page import best_cells
+from cbr_report.page import best_cells, shown
 from cbr_report.statistics import FOR_MIDDLE, Summary
 from cbrcore import Column, Table
 from cbrcore.console import markdown
 
+NUMBERS = re.compile(r"[-+]?\d+(\.\d+)?( ± \d+(\.\d+)?)?( \(\d+( of \d+ games)?\))?")
+"""What a cell with a number may be."""
 NOTHING = "–"
 """Where there is no number, or too few runs for it."""
 
 
 def as_csv(table: Table) -> str:
-    """RFC 4180, a header first."""
+    """RFC 4180, a header first. No text is a formula to a spreadsheet: one that would be has an apostrophe before."""
     file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows([[column.title for column in table.columns], *table.rows])
+    rows = [[column.title for column in table.columns], *table.rows]
+    csv.writer(file, lineterminator="\n").writerows([[_no_formula(shown(text)) for text in row] for row in rows])
     return file.getvalue()
+
+
+def _no_formula(text: str) -> str:
+    return (
+        f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not NUMBERS.fullmatch(text) else text
+    )
 
 
 def as_markdown(table: Table) -> str:
@@ -28,14 +38,17 @@ def as_markdown(table: Table) -> str:
     rows = [[_cell(column.title) for column in table.columns]]
     for line, row in enumerate(table.rows):
         rows.append([f"**{_cell(text)}**" if (line, at) in best else _cell(text) for at, text in enumerate(row)])
-    after = [table.note, *(f"* {remark}" for remark in table.remarks)]
-    return (
-        "\n".join([f"## {table.title}", "", markdown(rows), "", *(line for line in after if line)]).rstrip() + "\n"
-    )
+    after = [table.note, *(f"* {one_line(remark)}" for remark in table.remarks)]
+    lines = [f"## {one_line(table.title)}", "", markdown(rows), "", *(shown(line) for line in after if line)]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def _cell(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
+    return one_line(text).replace("\\", "\\\\").replace("|", "\\|")
+
+
+def one_line(text: str) -> str:
+    return " ".join(shown(text).splitlines())
 
 
 def number(value: float | None, digits: int) -> str:

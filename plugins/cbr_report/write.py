@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cbr_report.charts import INSTALL, can_draw
+from cbr_report.comparable import remarks
 from cbr_report.folders import read_folders
 from cbr_report.names import BringsWords, OwnWords, Vocabulary, name_runs
 from cbr_report.offered import Offered, make_section, offered_sections
@@ -76,7 +77,7 @@ def write_report(
         raise RunFolderError(
             f"{error.filename}: cannot be written: {error.strerror}", hint="choose another --out FILE.html"
         ) from error
-    return Written(*written, len(runs), runs.notes, figures)
+    return Written(*written, len(runs), [*runs.notes, *remarks(runs.groups)], figures)
 
 
 def sections_about(folders: Sequence[Path], plugins: PluginReport, options: Options) -> tuple[Runs, list[Section]]:

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
+from cbr_sweep.notes import notes
 from cbr_sweep.plan import SweepRequest, make_launcher, make_plan
 from cbr_sweep.status import RunStatus
 from cbr_sweep.view import overview
 from cbr_sweep.work import Options, execute
-from cbrcore.console import PluginFiles, RecipePath, Sets, checked_recipe, echo, overrides_of
+from cbrcore.console import PluginFiles, RecipePath, Sets, checked_recipe, echo, overrides_of, say
 
 DEFAULT_LAUNCHER = "cbr_launchers/local"
 
@@ -45,7 +46,10 @@ def sweep(
     checked, report = checked_recipe(recipe, sets, plugin or (), starts=not dry_run)
     plan = make_plan(SweepRequest(recipe, checked, sets, only, seed), out, report.registry)
     if dry_run:
-        echo(overview([RunStatus.of(item, plan.folder) for item in plan.planned]))
+        runs = [RunStatus.of(item, plan.folder) for item in plan.planned]
+        echo(overview(runs))
+        for line in notes(runs):
+            say(line)
         return
     found = execute(plan, make_launcher(launcher, report.registry), Options(jobs, tuple(plugin or ())))
     echo(f"{found}\nsweep folder: {plan.folder.path}")

@@ -17,6 +17,7 @@ from typing import Any
 
 from cbr_sweep.axes import SweepRun
 from cbr_sweep.differences import differences
+from cbr_sweep.finished import why_not_done
 from cbrcore.config import Recipe
 from cbrcore.errors import CbrError, RecipeError, RunFolderError
 from cbrcore.recipe import dump_recipe, load_recipe, plain_recipe
@@ -73,20 +74,25 @@ class SweepFolder:
     def recipe(self, run_id: str) -> Path:
         return self.path / JOBS / f"{run_id}.{RECIPE_FILE}"
 
-    def state(self, run_id: str) -> RunState:
+    def state(self, item: PlannedRun) -> RunState:
         """How far the run is, by what lies in its folder.
 
         Raises:
             RunFolderError: something else than a run lies there.
         """
-        folder = self.run(run_id)
+        folder = self.run(item.id)
         if user_of(folder) is not None:
             return RunState.IN_USE
         if (folder / RECIPE_FILE).is_file():
-            return RunState.DONE if (folder / RESULTS_FILE).is_file() else RunState.STARTED
+            return RunState.STARTED if why_not_done(folder, item.recipe) else RunState.DONE
         if folder.is_dir() and not holds_nothing(folder):
             raise RunFolderError(f"{folder} is not empty and holds no run", hint="choose another --out")
         return RunState.NEW
+
+    def wrong_results(self, item: PlannedRun) -> str | None:
+        """Why results that lie in the run's folder do not count; None if there are none, or they do."""
+        folder = self.run(item.id)
+        return why_not_done(folder, item.recipe) if (folder / RESULTS_FILE).is_file() else None
 
     def check(self, name: str, planned: Sequence[PlannedRun], registry: Registry) -> None:
         """The folder is free, or holds this sweep.

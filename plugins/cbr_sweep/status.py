@@ -25,6 +25,7 @@ class RunStatus:
         folder: the run's folder; what it says of the run's progress is `progress`.
         log: what the run's processes print.
         seconds: since its process has begun, or how long it worked.
+        why: what its end or its results say against it, beside what it printed.
     """
 
     planned: PlannedRun
@@ -34,6 +35,7 @@ class RunStatus:
     started: float | None = None
     seconds: float = 0.0
     progress: PhaseProgress | None = None
+    why: str = ""
     _said_before: int = 0
     _progress_before: tuple[int, int] | None = None
     _first: tuple[int, float] = (0, 0.0)
@@ -42,7 +44,8 @@ class RunStatus:
     @classmethod
     def of(cls, planned: PlannedRun, folder: SweepFolder) -> RunStatus:
         """By what lies in the sweep's folder."""
-        return cls(planned, folder.state(planned.id), folder.run(planned.id), folder.log(planned.id))
+        state, paths = folder.state(planned), (folder.run(planned.id), folder.log(planned.id))
+        return cls(planned, state, *paths, why=folder.wrong_results(planned) or "")
 
     @property
     def id(self) -> str:
@@ -50,6 +53,7 @@ class RunStatus:
 
     def launched(self) -> None:
         """A process is about to be started for it: what log and progress file hold by now is of an earlier one."""
+        self.why = ""
         self._said_before = self.log.stat().st_size if self.log.is_file() else -1
         self._progress_before = self._progress_stamp()
 
@@ -88,7 +92,8 @@ class RunStatus:
         """The line in which it said why it failed; the last one if there is no such line."""
         lines = [line.strip() for line in self._said().splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("error: ")]
-        return (errors or lines or ["it printed nothing"])[-1].removeprefix("error: ")
+        said = (errors or lines or ["it printed nothing"])[-1].removeprefix("error: ")
+        return f"{self.why}; its last words: {said}" if self.why else said
 
     def _said(self) -> str:
         """The end of what its process has printed."""

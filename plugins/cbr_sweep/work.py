@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cbr_sweep.axes import expand
+from cbr_sweep.finished import killed_by, why_not_done
 from cbr_sweep.folder import PlannedRun, RunState, SweepFolder
+from cbr_sweep.notes import notes
 from cbr_sweep.plan import SweepPlan
 from cbr_sweep.status import RunStatus, counts
 from cbr_sweep.view import View, view
@@ -21,6 +23,8 @@ from cbrcore.interfaces import Job, Launcher
 from cbrcore.runs.folder import user_of
 
 SECONDS_BETWEEN_LOOKS = 0.5
+SECONDS_FOR_FILES = 1.0
+"""What another machine wrote may be seen here a little later."""
 PASSED_ON = ("CBR_", "HF_", "OMP_", "MKL_", "TOKENIZERS_", "PYTHONPATH", "XDG_CACHE_HOME")
 """Beginnings of the environment variables that a run sees wherever it executes."""
 
@@ -78,6 +82,8 @@ class SweepWork:
             Interrupted: the user stopped it; the runs have written their checkpoints.
             RunFailed: runs failed; all others are done.
         """
+        for line in notes(self.runs):
+            self.view.say(line)
         skipped = [status for status in self.runs if status.state is RunState.IN_USE]
         for status in skipped:
             self._say_in_use(status)
@@ -90,7 +96,7 @@ class SweepWork:
     def _look_again(self, skipped: Sequence[RunStatus]) -> None:
         """What another process worked on may be done by now, or that process may be gone."""
         for status in skipped:
-            status.state = self.folder.state(status.id)
+            status.state = self.folder.state(status.planned)
         self._launch([status for status in skipped if status.state in (RunState.NEW, RunState.STARTED)])
 
     def _launch(self, runs: Sequence[RunStatus]) -> None:
@@ -147,13 +153,19 @@ class SweepWork:
             self.view.changed(status, self.runs)
 
     def _state_after(self, status: RunStatus, code: int) -> RunState:
-        """A run that ended badly may be one that another sweep took at the same moment."""
-        if code == 0:
-            return RunState.DONE
+        """By its results, whatever the exit code: a part may end the process in the middle with 0, and a run that
+        ended badly may be one that another sweep took at the same moment."""
+        if code == 0 and self.folder.state(status.planned) is not RunState.DONE:
+            time.sleep(SECONDS_FOR_FILES)
+        found = self.folder.state(status.planned)
+        if found in (RunState.DONE, RunState.IN_USE):
+            return found
         if code == Interrupted.exit_code:
             return RunState.INTERRUPTED
-        found = self.folder.state(status.id)
-        return found if found in (RunState.DONE, RunState.IN_USE) else RunState.FAILED
+        status.why = killed_by(code) or ""
+        if code == 0:
+            status.why = f"it ended with exit code 0, but {why_not_done(status.folder, status.planned.recipe)}"
+        return RunState.FAILED
 
     def _say_in_use(self, status: RunStatus) -> None:
         user = user_of(status.folder) or "a process that has just ended"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -40,3 +41,8 @@ class TwcConfig(ComponentConfig):
     def levels(self) -> tuple[str, ...]:
         """The levels whose games are played."""
         return LEVELS if self.level == "all" else (self.level,)
+
+    def same_for_all_seeds(self) -> Iterable[str]:
+        """What does not change with the run's seed (`cbr sweep` says so)."""
+        if self.source == "generate":
+            yield f"the generated games (environment.generation_seed: {self.generation_seed})"

@@ -77,6 +77,10 @@ class TwcEnvironment:
             "textworld": textworld_version(),
         }
 
+    def content(self, game: str) -> str:
+        """Equal for games that differ in name and metadata only."""
+        return self._find(game).content
+
     def object_places(self, split: str) -> dict[str, frozenset[str]]:
         """The places where the split's games want each of their objects. For reports alone; no agent is told."""
         found: dict[str, set[str]] = {}

@@ -16,11 +16,14 @@ import pytest
 
 from cbr_sweep.axes import SweepRun
 from cbr_sweep.command import DEFAULT_LAUNCHER
-from cbr_sweep.folder import PlannedRun, RunState
+from cbr_sweep.folder import PlannedRun, RunState, SweepFolder
+from cbr_sweep.notes import notes
+from cbr_sweep.plan import SweepRequest, make_plan
 from cbr_sweep.status import RunStatus, pace, read_progress
 from cbr_sweep.view import PlainView, cells, table, totals
 from cbrcore.console import PlainReporter, RecordedProgress
 from cbrcore.plugins import load_plugins
+from cbrcore.recipe import load_recipe
 from cbrcore.runs.folder import PROGRESS_FILE, RunFolder, user_of
 
 TINY = """
@@ -224,6 +227,145 @@ def test_a_failed_run_does_not_stop_the_others_and_is_named(cbr, recipe, done, w
     assert set(IDS) - {IDS[0]} < set(listed)  # runs of other axes stay in it
     assert listed.count(IDS[0]) == 1
     assert "broken-gamma=0.9-seed=2" in listed
+
+
+ENDER = """
+import os, signal
+from typing import Literal
+from cbrcore import ComponentConfig, hookimpl
+
+class Config(ComponentConfig):
+    how: Literal["raise SystemExit(0)", "os._exit(0)", "kill -9", "kill -11", "os._exit(137)"]
+
+class Ender:
+    def __init__(self, config, build): self.how = config.how
+    def begin(self, folder, recipe, *, after): ...
+    def write(self, row):
+        if self.how == "raise SystemExit(0)": raise SystemExit(0)
+        if self.how.startswith("kill"): os.kill(os.getpid(), int(self.how[6:]))
+        os._exit(int(self.how[9:-1]))
+    def finish(self, results): ...
+    def close(self): ...
+
+@hookimpl
+def register_recorders(registry):
+    registry.add("ender", factory="ender:Ender", config="ender:Config", summary="ends the process in the middle")
+"""
+ENDINGS = {
+    "raise SystemExit(0)": "",
+    "os._exit(0)": "it ended with exit code 0, but there is no results.json; its last words: ",
+    "kill -9": "killed by SIGKILL (out of memory?); its last words: ",
+    "kill -11": "killed by SIGSEGV; its last words: ",
+    "os._exit(137)": "killed by SIGKILL (out of memory?); its last words: ",
+}
+"""How a part may end its run's process -> what the sweep says of it, if it has to say it."""
+
+
+def test_a_run_without_results_has_failed_whatever_its_exit_code(cbr, recipe, tmp_path):
+    plugin = tmp_path / "ender.py"
+    plugin.write_text(ENDER)
+    variants = {f"v{at}": {"recorders": [{"use": "ender", "how": how}]} for at, how in enumerate(ENDINGS)}
+    sweep = {"variants": {**variants, "good": {}}}
+    options = ["--set", f"sweep={json.dumps(sweep)}", "--out", tmp_path / "sweep", "--plugin", plugin]
+    failed = cbr("sweep", recipe, *options, "--jobs", 2)
+    assert failed.returncode == 1, failed.stderr
+    assert f"{len(ENDINGS)} of {len(ENDINGS) + 1} runs failed:" in failed.stderr
+    for at, says in enumerate(ENDINGS.values()):
+        assert f"\n  v{at}: {says}" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    listed = cbr("sweep", recipe, *options, "--dry-run")
+    states = dict(line.split()[:2] for line in listed.stdout.splitlines()[1:-2])
+    assert states == dict.fromkeys(variants, "started") | {"good": "done"}
+    assert listed.stdout.endswith(f"{len(ENDINGS) + 1} runs: 1 done, {len(ENDINGS)} started\n")
+
+
+def results_of(path: Path) -> dict:
+    return json.loads(path.read_text())
+
+
+def damaged(path: Path, change) -> None:
+    """results.json with a change."""
+    data = results_of(path)
+    change(data)
+    path.write_text(json.dumps(data))
+
+
+WRONG_RESULTS = {
+    "results.json is damaged": [
+        lambda path: path.write_text(""),
+        lambda path: path.write_bytes(path.read_bytes()[:-40]),
+        lambda path: path.write_bytes(b"\0" * 100),
+        lambda path: path.write_text("[" * 100_000),
+        lambda path: path.write_text("[]"),
+        lambda path: path.write_text("null"),
+        lambda path: path.write_text("NaN"),
+        lambda path: damaged(path, lambda data: data.pop("protocol")),
+        lambda path: damaged(path, lambda data: data.update(training={"episodes": "2"})),
+    ],
+    "results.json is of another run (name other, not tiny)": [
+        lambda path: damaged(path, lambda data: data.update(name="other")),
+    ],
+    "results.json is of another run (seed 7, not 0)": [
+        lambda path: damaged(path, lambda data: data["protocol"].update(seed=7)),
+    ],
+    "results.json is of an unfinished training (1 of 2 game plays)": [
+        lambda path: damaged(path, lambda data: data["training"].update(episodes=1)),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("says", "damage"), [(says, each) for says, damages in WRONG_RESULTS.items() for each in damages]
+)
+def test_results_that_are_none_do_not_make_a_run_done(recipe, done, says, damage):
+    damage(done / IDS[0] / "results.json")
+    registry = load_plugins().registry
+    request = SweepRequest(recipe, load_recipe(recipe, registry=registry), [])
+    runs = [RunStatus.of(item, SweepFolder(done)) for item in make_plan(request, done, registry).planned]
+    assert [status.state for status in runs] == [RunState.STARTED, *[RunState.DONE] * 11]
+    assert f"note: {IDS[0]}: {says}; it continues from its checkpoint" in list(notes(runs))
+
+
+def test_damaged_results_are_made_again_with_the_same_bytes(cbr, recipe, done, whole):
+    (done / IDS[0] / "results.json").write_text("{")
+    listed = cbr("sweep", recipe, "--out", done, "--dry-run")
+    assert listed.stdout.endswith("12 runs: 11 done, 1 started\n")
+    assert f"note: {IDS[0]}: results.json is damaged" in listed.stderr
+    again = cbr("sweep", recipe, "--out", done)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.startswith("12 runs: 12 done")
+    same(done, whole)
+
+
+STORY = "environment={{use: cbr_jericho/jericho, seed: {}}}"
+CHANCE = "the chance inside the game (environment.seed: {}; with `run` each draws its own)"
+
+
+@pytest.mark.parametrize(
+    ("changes", "shared"),
+    [
+        ([], ["the generated games (environment.generation_seed: 0)"]),
+        (["sweep.seed=[3]"], []),
+        (["environment={use: cbr_twc/twc, games_dir: .}"], []),
+        ([STORY.format("walkthrough")], [CHANCE.format("walkthrough")]),
+        ([STORY.format(5), "sweep={environment.game: [zork1, ztuu], seed: [0, 1]}"], [CHANCE.format(5)]),
+        ([STORY.format("run")], []),
+        ([STORY.format(5), "sweep={variants: {a: {seed: 1}, b: {seed: 1, training.gamma: 0.5}}}"], []),
+        ([STORY.format(5), "sweep={variants: {a: {seed: 1}, b: {seed: 2}}}"], [CHANCE.format(5)]),
+    ],
+)
+def test_what_all_seeds_share_is_said_once(recipe, tmp_path, changes, shared):
+    registry = load_plugins().registry
+    request = SweepRequest(recipe, load_recipe(recipe, overrides=changes, registry=registry), changes)
+    plan = make_plan(request, tmp_path / "sweep", registry)
+    said = list(notes([RunStatus.of(item, plan.folder) for item in plan.planned]))
+    assert said == [f"note: all seeds share {text}" for text in shared]
+
+
+def test_what_all_seeds_share_is_said_by_the_dry_run_and_before_the_first_run(cbr, recipe, done):
+    for options in (["--dry-run"], []):
+        told = cbr("sweep", recipe, "--out", done, *options)
+        assert told.stderr.count("note: all seeds share the generated games") == 1
 
 
 def test_a_dry_run_lists_the_runs_and_writes_nothing(cbr, recipe, done, tmp_path):

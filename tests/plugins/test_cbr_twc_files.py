@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
@@ -10,7 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from twc_games import edit_json, json_files
+from report_pages import parsed
+from twc_games import LEVELS, edit_json, json_files, published
 
 from cbr_twc.compiling import story_file
 from cbr_twc.config import TwcConfig
@@ -18,6 +20,7 @@ from cbr_twc.environment import TwcEnvironment
 from cbr_twc.files import GameFiles, check_story, find_games
 from cbr_twc.generate import generated_games
 from cbr_twc.reading import load_game
+from cbrcore.cycle.evaluation import same_games
 from cbrcore.errors import CbrError, GameError
 from cbrcore.interfaces import Build
 from cbrcore.types import Action
@@ -277,6 +280,43 @@ def test_a_game_of_another_kind_is_refused_rather_than_played_wrongly(games, cha
 
 
 # Sets of games
+
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "smoke" / "text_cbr_generated.yaml"
+
+
+def test_a_game_of_the_training_that_is_measured_on_is_said_wherever_it_matters(games, story, tmp_path, here):
+    """Found by content: name, file and metadata are others."""
+    for folder, name, source in (("valid", "other", games / "good.json"), ("test", "new", None)):
+        to = games.parent / folder
+        to.mkdir()
+        source = source or generated_games("hard", 1, 1, story.parents[3])["train"][0].with_suffix(".json")
+        shutil.copy(source, to / f"{name}.json")
+        edit_json(to / f"{name}.json", lambda data: data.update(metadata={"desc": "another one"}))
+    sets = (f"environment={{use: cbr_twc/twc, games_dir: {tmp_path / 'twc'}, max_steps: 3}}", "run.episodes=1",
+            "training.pretrain.episodes=0", "evaluation.passes=1")  # fmt: skip
+    run = tmp_path / "run"
+    done = here("run", RECIPE, *(word for each in sets for word in ("--set", each)), "--out", run)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("warning: one game counts several times: train/good = in/other\n") == 1
+    assert (run / "run.log").read_text().count("one game counts several times: train/good = in/other\n") == 1
+    assert json.loads((run / "results.json").read_text())["protocol"]["duplicates"] == [["train/good", "in/other"]]
+    told = here("report", run, "--no-decisions")
+    assert "one game counts several times: train/good = in/other" in told.stderr
+    page = parsed((run / "report.html").read_text())
+    head, row = page.tables["protocol"]
+    assert dict(zip(head, row, strict=True))["Duplicates"] == "train/good = in/other"
+
+
+def test_the_published_games_are_all_different(games_dir):
+    for level in (*LEVELS, "all"):
+        assert same_games(published(games_dir, level)) == []
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_generated_games_are_all_different(level, cache_dir):
+    config = TwcConfig(source="generate", level=level, games_per_split=1)
+    assert same_games(TwcEnvironment(config, Build(cache_dir=cache_dir))) == []
 
 
 def test_the_same_game_twice_in_a_split_is_refused(games):

@@ -15,6 +15,39 @@ from typing import Any
 import pytest
 
 VOID = {"meta", "link", "br", "img", "input"}
+NASTY = [
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    '" onmouseover="alert(1)',
+    "' onclick='alert(1)",
+    "]]><!-- <style>*{display:none}",
+    "&lt;b&gt; &amp;",
+    "</textarea></title></pre>",
+    "{{ 7 * 7 }}{% for x in () %}",
+    "{# a comment #}",
+    'datum.label + \'\\\\\' + "\\""',
+    "split(datum['x'], ',')[0]",
+    "=cmd|' /C calc'!A0",
+    "+1+1",
+    "-2+3",
+    "@SUM(A1:A9)",
+    "\t=1+1",
+    "a | b || c",
+    "a\nb\r\nc\rd\u2028e\u2029f\x85g\vh\fi",
+    "`code` **bold** _it_ [a](javascript:alert(1)) $MATH$ \\\\|",
+    "# title",
+    "nul \0 bell \a escape \x1b[31m",
+    "half \udc9d\ud83d",
+    "\u202eright to left\u202c \u200f",
+    "\ufeff\u200b",
+    "x" * 10_000,
+    "word " * 2_000,
+    "",
+    " ",
+    "constructor",
+    "__proto__",
+]
+"""Texts that a game, a recipe or a case may have, and that shall be shown as texts."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
@@ -27,6 +60,7 @@ class Parsed(HTMLParser):
     links: list[str] = field(default_factory=list)
     open: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -34,6 +68,7 @@ class Parsed(HTMLParser):
     def handle_starttag(self, tag, attrs):
         found = dict(attrs)
         self.tags.append(tag)
+        self.names += [name for name, _ in attrs]
         if "id" in found:
             self.ids.append(found["id"])
         self.links += [found[name] for name in ("href", "src", "xlink:href", "action") if name in found]

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cbr_report.texts import shown
 from cbr_report.theme import PALETTES
 from cbrcore import Table
 
@@ -30,21 +31,12 @@ def render(template: Path | str, **context: Any) -> str:
     """A page from a template: the path of a file, or the name of one of this package.
 
     A file may extend and import this package's templates (``{% extends "base.html.j2" %}``,
-    ``{% import "tables.html.j2" as tables with context %}``). Every text in the context is escaped; see `shown` for
-    what is no text.
+    ``{% import "tables.html.j2" as tables with context %}``). Every text in the context is escaped, and what is no
+    text replaced (`shown`).
     """
     path = Path(template)
     folder = path.parent if path.is_absolute() else TEMPLATES
     return shown(_environment(folder).get_template(path.name).render(**context))
-
-
-CONTROLS = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n\r\x85"}
-
-
-def shown(text: str) -> str:
-    """The text as it can be written and read: control characters and lone surrogates as what stands for unknown
-    ones."""
-    return text.translate(CONTROLS).encode("utf-8", "replace").decode("utf-8")
 
 
 @cache

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cbr_report.charts import HOVER, INSTALL, can_draw
+from cbr_report.texts import shown
 from cbr_report.theme import LIGHT, config, parameters
 from cbrcore import CbrError, Figure, Section
 
@@ -30,10 +31,10 @@ def specification(figure: Figure) -> dict[str, Any]:
             f"figure {figure.id!r}: its chart is {type(chart).__name__}, neither of altair nor a mapping"
         )
     try:
-        text = json.dumps(_finite(chart), ensure_ascii=False, allow_nan=False)
+        text = json.dumps(_drawable(chart), ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise CbrError(f"figure {figure.id!r}: its chart is not JSON: {error}") from error
-    found: dict[str, Any] = json.loads(text.encode("utf-8", "replace"))  # a lone surrogate is no text
+    found: dict[str, Any] = json.loads(text)
     found.pop("$schema", None)
     found.setdefault("description", figure.title)
     given = {each.get("name") for each in found.get("params", ())}
@@ -45,12 +46,14 @@ def specification(figure: Figure) -> dict[str, Any]:
     return found
 
 
-def _finite(data: Any) -> Any:
-    """The same with null for numbers that JSON does not know."""
+def _drawable(data: Any) -> Any:
+    """The same with null for numbers that JSON does not know, and texts that end no line of an expression."""
     if isinstance(data, Mapping):
-        return {str(key): _finite(value) for key, value in data.items()}
+        return {_drawable(str(key)): _drawable(value) for key, value in data.items()}
     if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
+        return [_drawable(value) for value in data]
+    if isinstance(data, str):
+        return re.sub("[\u2028\u2029]", " ", shown(data))
     return None if isinstance(data, float) and not abs(data) < float("inf") else data
 
 

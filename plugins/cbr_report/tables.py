@@ -7,8 +7,9 @@ import io
 import re
 from collections.abc import Sequence
 
-from cbr_report.page import best_cells, shown
+from cbr_report.page import best_cells
 from cbr_report.statistics import FOR_MIDDLE, Summary
+from cbr_report.texts import one_line, shown
 from cbrcore import Column, Table
 from cbrcore.console import markdown
 
@@ -19,7 +20,7 @@ NOTHING = "–"
 
 
 def as_csv(table: Table) -> str:
-    """RFC 4180, a header first. No text is a formula to a spreadsheet: one that would be has an apostrophe before."""
+    """RFC 4180, a header first. A text that a spreadsheet would take for a formula has an apostrophe before."""
     file = io.StringIO()
     rows = [[column.title for column in table.columns], *table.rows]
     csv.writer(file, lineterminator="\n").writerows([[_no_formula(shown(text)) for text in row] for row in rows])
@@ -27,6 +28,7 @@ def as_csv(table: Table) -> str:
 
 
 def _no_formula(text: str) -> str:
+    text = re.sub("\r\n?", "\n", text)  # csv quotes no carriage return
     return (
         f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not NUMBERS.fullmatch(text) else text
     )
@@ -45,10 +47,6 @@ def as_markdown(table: Table) -> str:
 
 def _cell(text: str) -> str:
     return one_line(text).replace("\\", "\\\\").replace("|", "\\|")
-
-
-def one_line(text: str) -> str:
-    return " ".join(shown(text).splitlines())
 
 
 def number(value: float | None, digits: int) -> str:

@@ -8,6 +8,8 @@ import statistics
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from report_runs import (
     LEVELS,
     TABLES,
@@ -166,6 +168,147 @@ def test_a_line_that_was_cut_off_ends_the_curve(run):
     with (run / "metrics.jsonl").open("a") as file:
         file.write('{"episode": 21, "env')
     assert len(read_folders([run]).runs[0].metrics) == 20
+
+
+# Damaged and partial runs
+
+LINES = {
+    "torn": (lambda text: text[:-30], "metrics.jsonl: 1 line damaged, the first one is line 20"),
+    "a hole of NUL": (
+        lambda text: b"\0" * 200 + text[200:],
+        "metrics.jsonl: 2 lines damaged, the first one is line 1",
+    ),
+    "halved": (lambda text: b"".join(text.splitlines(keepends=True)[:10]), "lacks 10 episodes of 20, from 11 on"),
+    "a line gone": (
+        lambda text: text.replace(text.splitlines(keepends=True)[4], b""),
+        "lacks 1 episode of 20, from 5 on",
+    ),
+    "no objects": (lambda text: b"[1]\n" + text + b"5\nnull\n", "3 lines damaged, the first one is line 1"),
+    "deep": (lambda text: text + b"[" * 100_000, "1 line damaged, the first one is line 21"),
+    "no UTF-8": (lambda text: b'{"a": "\xff"}\n' + text, "1 line damaged, the first one is line 1"),
+    "nothing": (lambda text: b"", "metrics.jsonl is missing or damaged; it has no learning curve"),
+    "NUL alone": (lambda text: b"\0" * len(text), "metrics.jsonl is missing or damaged; it has no learning curve"),
+}
+
+
+@pytest.mark.parametrize(("damage", "says"), LINES.values(), ids=LINES)
+def test_what_the_metrics_lack_is_said_and_the_rest_is_drawn(run, damage, says):
+    change(run, lambda data: data["training"].update(episodes=20))
+    path = run / "metrics.jsonl"
+    path.write_bytes(damage(path.read_bytes()))
+    found = read_folders([run])
+    assert any(says in note and str(run) in note for note in found.notes), found.notes
+    assert all({"episode", "env_steps"} <= row.keys() for row in found.runs[0].metrics)
+
+
+def change(run: Path, how) -> None:
+    data = json.loads((run / "results.json").read_text())
+    how(data)
+    (run / "results.json").write_text(json.dumps(data))
+
+
+def test_whole_metrics_are_not_noted(run):
+    change(run, lambda data: data["training"].update(episodes=20))
+    assert read_folders([run]).notes == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"evaluation": {}, "ood_gap": NaN}', "results.json: cannot be read: NaN is no number"),
+        ("[" * 100_000, "results.json: cannot be read: "),
+        ('{"evaluation": {"in": {"steps": {"mean": 1e999}}}}', "damaged: evaluation.in.steps.mean: "),
+        ('{"evaluation": {"in": {"steps": {"mean": "9"}}}}', "damaged: evaluation.in.steps.mean: "),
+        ('{"evaluation": {"in": {"steps": 9}}}', "damaged: evaluation.in.steps: "),
+        ('{"evaluation": {}, "schema": 2}', "damaged: schema: "),
+        ('{"evaluation": {}, "training": [1]}', "damaged: training: "),
+        (
+            '{"evaluation": {}, "protocol": {"games": {"out": {"a": {"max_score": "x"}}}}}',
+            "games.out.a.max_score: ",
+        ),
+    ],
+)
+def test_wrong_results_are_named_with_their_place(run, text, says):
+    shutil.copytree(run, run.with_name("bad"))
+    (run.with_name("bad") / "results.json").write_text(text)
+    found = read_folders([run, run.with_name("bad")])
+    assert [each.path for each in found.runs] == [run]
+    (note,) = found.notes
+    assert says in note
+    assert f"the run {run.with_name('bad')} is left out" in note
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["training", "protocol.games", "protocol.evaluation_passes", "evaluation.in.steps", "evaluation.out.random"],
+)
+def test_missing_keys_are_noted_and_a_dash_stands_for_them(run, path):
+    def drop(data) -> None:
+        *way, last = path.split(".")
+        for key in way:
+            data = data[key]
+        del data[last]
+
+    change(run, drop)
+    written = write_report([run], plugins(), out=run.with_name("page.html"), decisions=False)
+    assert f"{run}: results.json tells nothing of {path}; a dash stands for it" in written.notes
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (None, "memory/ is missing; the run had 3 cases"),
+        (0, "holds 0 of 3 cases"),
+        (2, "holds 2 of 3 cases"),
+        (3, ""),
+    ],
+)
+def test_cases_that_are_gone_are_noted(run, lines, says):
+    change(run, lambda data: data["training"].update(memory_size=3))
+    if lines is not None:
+        (run / "memory").mkdir()
+        (run / "memory" / "cases.jsonl").write_text("{}\n" * lines)
+    assert [note.partition(": ")[2].removeprefix("memory/cases.jsonl ") for note in read_folders([run]).notes] == (
+        [says] if says else []
+    )
+
+
+def places_in(data, way=()):
+    """The way to every value."""
+    yield way
+    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in inner:
+        yield from places_in(value, (*way, key))
+
+
+SOUND = results(0, {"in": played(10.0, 0.9), "out": played(12.0, 0.8)})
+SOUND["training"] |= {"episodes": 20, "env_steps": 200, "memory_size": 0, "endings": {"won": 3}, "pretraining": {}}
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.just(10**400) | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.sampled_from(list(places_in(SOUND))), ANY)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_whatever_stands_in_the_results_there_is_a_page_or_a_message(tmp_path_factory, way, value):
+    """Any JSON value in place of any value: never a traceback, never a section lost for the others."""
+    folder = tmp_path_factory.mktemp("any")
+    good = write_run(folder / "good", recipe_text(*EASY_BIKE), SOUND)
+    bad = write_run(folder / "bad", recipe_text("twc.yaml", "text-level=easy-seed=0"), SOUND)
+    data = at = json.loads(json.dumps(SOUND))
+    for key in way[:-1]:
+        at = at[key]
+    if way:
+        at[way[-1]] = value
+    (bad / "results.json").write_text(json.dumps(data if way else value))
+    written = write_report([good, bad], plugins(), out=folder / "page.html", decisions=False)
+    assert written.runs == 2 or any(str(bad) in note for note in written.notes)
+    assert not any("section" in note for note in written.notes), written.notes
+    text = written.page.read_text()
+    assert 'id="results"' in text
+    assert 'id="protocol"' in text
 
 
 # Names

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import fields
 
 import pytest
 import vl_convert
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from report_pages import NASTY as TEXTS
 from report_pages import parsed, rows_of, specs_of
 from report_runs import played, plugins, recipe_text, results, twc_sweep, write_run
 
+from cbr_cases.listing import CaseRow
+from cbr_cases.page import page as cases_page
 from cbr_report.charts import Style, described, lines
 from cbr_report.page import render
 from cbr_report.specs import figure_data, page_script
@@ -105,6 +113,90 @@ def test_names_are_escaped():
     assert vl_convert.vegalite_to_svg(data["f"], allowed_base_urls=[])
     assert list(csv.reader(as_csv(table).splitlines(keepends=True))) == [[NASTY, "n"], [NASTY, "1"]]
     assert "&'\\|, </u>" in as_markdown(table)  # one line, and no end of a cell
+
+
+def hostile_page(text: str) -> str:
+    """The report's page with this text wherever a text may stand; without Vega itself."""
+    table = Table(
+        "odd", text, (*text_columns(text), *columns([text])), ((text, "1"), (text, text)), note=f"n{text}",
+        remarks=(text,),
+    )  # fmt: skip
+    rows = [{"panel": text, "series": text, "x": x, "value": x, "low": 0, "high": 2} for x in (0, 1)]
+    styles = {text: Style(1)}
+    chart = described(lines(rows, styles, x=text, y=text), text, styles)
+    section = Section(
+        "s", text, [table, Figure("f", text, chart, text, lines=(("plain", text),))], lead=f"l{text}"
+    )
+    data, problems = figure_data([section])
+    assert problems == []
+    return render(
+        "report.html.j2", title=text, lead=f"l{text}", footer=f"f{text}", facts=[(text, text)], sections=[section],
+        notes=[text], data=data, palettes=PALETTES, vega="", commands=[text],
+    )  # fmt: skip
+
+
+def same_elements(made: Callable[[str], str], text: str) -> None:
+    """The text makes no element and no attribute: not a script, not an image, nothing."""
+    harmless, hostile = parsed(made("words")), parsed(made(text))
+    assert (hostile.tags, hostile.names, hostile.ids) == (harmless.tags, harmless.names, harmless.ids)
+
+
+def same_shape(text: str) -> None:
+    """CSV and Markdown have as many rows and cells as ever, and no cell is a formula."""
+    cells = ((text, "1.50 ± 0.20 (3)"), ("-2.00", text))
+    table = Table("odd", text, text_columns(text, text), cells, note=text, remarks=(text, text))
+    written = as_csv(table).encode().decode()
+    read = list(csv.reader(io.StringIO(written, newline="")))
+    assert [len(row) for row in read] == [2, 2, 2]
+    assert (read[1][1], read[2][0]) == ("1.50 ± 0.20 (3)", "-2.00")
+    for cell in (read[0][0], read[1][0], read[2][1]):
+        assert not re.match(r"[=@\t\r]|[-+](?!\d+(\.\d+)?$)", cell), cell
+    made = as_markdown(table).encode().decode()
+    assert "\0" not in made
+    head, empty, *rows = made.splitlines()[:5]
+    assert (head[:3], empty) == ("## ", "")
+    assert [len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in rows] == [3, 3, 3]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_a_text_stays_a_text(text):
+    same_elements(hostile_page, text)
+    same_elements(lambda each: cases_page(each, [case_row(each)], [[each, each]]), text)
+    same_shape(text)
+
+
+def case_row(text: str) -> CaseRow:
+    texts = dict.fromkeys(("command", "template", "game"), text)
+    return CaseRow(**{each.name: texts.get(each.name, 1) for each in fields(CaseRow)})
+
+
+@given(st.text() | st.text(alphabet="<>&\"'=!-/|\\`{}%#$@+\n\r\t\0\udc9d\u202e\u2028 ab1"))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_text_stays_a_text(text):
+    same_elements(lambda each: cases_page(each, [case_row(each)], [[each]]), text)
+    same_shape(text)
+
+
+def test_a_run_full_of_nasty_texts_has_a_page_with_our_scripts_alone(tmp_path):
+    found = results(0, {text: played(10, 0.9) for text in ("in", "out", *TEXTS[:3])})
+    facts = {text: {"max_score": -5, "sha256": TEXTS[0]} for text in TEXTS}
+    found["protocol"]["games"] = dict.fromkeys(found["evaluation"], facts)
+    found["protocol"]["handicaps"] = {text: text for text in TEXTS}
+    found["protocol"]["duplicates"] = [TEXTS, TEXTS[::-1]]
+    for split in found["evaluation"].values():
+        split["games"] = {text: {"steps": 1.0, "norm_score": None} for text in TEXTS}
+    rows = [
+        {"episode": at, "env_steps": at, "game": text, text[:50]: at} for at, text in enumerate(TEXTS, start=1)
+    ]
+    run = write_run(tmp_path / "run", recipe_text("twc.yaml", "bike_cbr-level=easy-seed=0"), found, rows)
+    written = write_report([run], plugins(), decisions=False, figures=tmp_path / "figures")
+    text = written.page.read_text()
+    page = parsed(text)
+    figures = text.count("data-chart>")
+    assert page.tags.count("script") == figures + 4  # tables.js, palettes, Vega, figures.js
+    assert page.tags.count("img") == page.tags.count("iframe") == 0
+    assert not [name for name in page.names if name.startswith("on")]
+    assert {file.stem for file in written.tables.glob("*.csv")} == set(page.tables)
 
 
 @pytest.mark.parametrize(("value", "text"), [(None, "–"), (-0.001, "0.00"), (-1.5, "-1.50"), (2, "2.00")])

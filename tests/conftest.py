@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -20,6 +21,13 @@ GAMES = os.environ.pop("CBR_GAMES", "") or os.environ.get("CBR_GAMES_OF_TESTS", 
 """Hidden from every test that does not ask for the games, so that a machine with them runs the others as one
 without."""
 os.environ["CBR_GAMES_OF_TESTS"] = GAMES  # for the processes that pytest-xdist starts
+
+QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+settings.register_profile("quick", max_examples=50, derandomize=True, deadline=None, database=None)
+settings.register_profile(
+    "long", max_examples=10_000, deadline=None, database=None, print_blob=True, suppress_health_check=QUIET
+)
+settings.load_profile("quick")  # another one: pytest --hypothesis-profile=long tests/fuzz
 
 pytest_plugins = ["plugin_fixtures"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from cbr_keys.places import RemovesRows
 from cbr_memory.config import CaseMemoryConfig
+from cbr_memory.eviction import Eviction, eviction
 from cbr_memory.files import fitting, read_cases, write_cases
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.interfaces import Build, KeyIndex, RetainItem, Situation, StoredCases
@@ -17,6 +23,9 @@ from cbrcore.types import Action, Case, Match, Provenance
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Pair = tuple[bytes, str]
+"""(bytes of the key, template)"""
 
 
 def case_memory(config: CaseMemoryConfig, build: Build) -> CaseMemory:
@@ -37,9 +46,12 @@ def case_memory(config: CaseMemoryConfig, build: Build) -> CaseMemory:
 
 
 class CaseMemory:
-    """Cases by row, their keys in the index in the same order.
+    """Cases by row, the oldest first (so that their numbers ascend), their keys in the index in the same order.
 
     M is a set: an equal (key, template) pair is not stored twice, its counters are updated instead.
+
+    What is done in each step costs the same however many cases there are, but for similarities, if the index
+    `RemovesRows`.
 
     Args:
         index: an empty index made by the quantizer whose keys will be stored.
@@ -74,10 +86,17 @@ class CaseMemory:
         self.identity = identity
         self.capacity = capacity
         self.eviction = eviction
+        self._next_id = 0
+        self._clear()
+
+    def _clear(self) -> None:
         self.cases: list[Case] = []
         self.situations: dict[int, Situation] = {}
-        self._rows: dict[tuple[bytes, str], Case] = {}
-        self._next_id = 0
+        self._known: dict[Pair, Case] = {}
+        self._pairs: dict[int, Pair] = {}  # by case id
+        self._templates = array("q")  # number of each case's template
+        self._numbers: dict[str, int] = {}  # of templates
+        self._leaving: Eviction = eviction(self.eviction)
 
     def __len__(self) -> int:
         return len(self.cases)
@@ -96,7 +115,7 @@ class CaseMemory:
             situation: kept beside a new case.
         """
         pair = (_bytes(key), action.template)
-        known = self._rows.get(pair)
+        known = self._known.get(pair)
         if known is not None:
             known.rewarded += provenance.reward > 0
             known.last_step = step
@@ -111,12 +130,9 @@ class CaseMemory:
             last_step=step,
             seeds=action.seeds,
         )
-        self._next_id += 1
-        self.situations[case.id] = situation
         self.index.add(key.unsqueeze(0))
-        self.cases.append(case)
-        self._rows[pair] = case
-        self._evict(case)
+        case = self._put(case, pair, situation)
+        self._evict()
         return case
 
     def similarities(self, keys: Tensor) -> Tensor:
@@ -158,7 +174,8 @@ class CaseMemory:
     def _elect(self, similarities: Tensor, threshold: float, neighbours: int) -> Match:
         """The most similar cases [m] vote on the template, each with its relevance; the most similar case of the
         template that wins speaks for it (a tie goes to the template with the more similar case)."""
-        above = (similarities > threshold).nonzero().flatten().tolist()
+        least = similarities.topk(min(neighbours, len(similarities))).values[-1]
+        above = ((similarities > threshold) & (similarities >= least)).nonzero().flatten().tolist()
         voters = [Match(self.cases[row], float(similarities[row])) for row in above]
         voters.sort(key=lambda match: (match.relevance, *preference(match.case)), reverse=True)
         votes: dict[str, float] = defaultdict(float)
@@ -171,11 +188,11 @@ class CaseMemory:
         """For each key [n, ...] the highest similarity among the cases of its template, 0 if there is none."""
         if not self.cases or not len(keys):
             return [0.0] * len(keys)
-        rows = self.index.similarities(keys).tolist()  # [n, m]
-        return [
-            max((s for s, case in zip(row, self.cases, strict=True) if case.template == template), default=0.0)
-            for row, template in zip(rows, templates, strict=True)
-        ]
+        similarities = self.index.similarities(keys).cpu().numpy()  # [n, m]
+        of_cases = np.array(self._templates)
+        columns = {each: np.flatnonzero(of_cases == self._numbers.get(each, -1)) for each in set(templates)}
+        own = [row[columns[template]] for row, template in zip(similarities, templates, strict=True)]
+        return [float(values.max()) if len(values) else 0.0 for values in own]
 
     def _one_per_template(self, tied: Sequence[Case], relevance: float) -> list[Match]:
         chosen: dict[str, Case] = {}
@@ -184,8 +201,11 @@ class CaseMemory:
         return [Match(case, relevance) for case in sorted(chosen.values(), key=preference, reverse=True)]
 
     def key_of(self, case: Case) -> Tensor:
-        """The stored key [...] of a case."""
-        return self.index.keys()[self.cases.index(case)].clone()  # not the whole buffer
+        """The stored key [...] of a case; ValueError if it is not here."""
+        row = self._row(case)
+        if isinstance(self.index, RemovesRows):
+            return self.index.key(row)
+        return self.index.keys()[row].clone()  # not the whole buffer
 
     def note_outcome(self, item: RetainItem, provenance: Provenance, *, failed: bool, step: int) -> None:
         """Negative evidence: keep a reuse that earned nothing; forget it when the same earns something."""
@@ -202,44 +222,67 @@ class CaseMemory:
 
     def discard(self, key: Tensor, template: str) -> None:
         """Forget the case with this key and template, if there is one."""
-        case = self._rows.get((_bytes(key), template))
+        case = self._known.get((_bytes(key), template))
         if case is not None:
             self._remove(case)
 
     def replace_keys(self, keys: Tensor) -> None:
         """Give the cases new keys [len(self), ...]. Of cases that become equal the preferred one stays, with the
         counts of all."""
-        kept: dict[tuple[bytes, str], Case] = {}
+        kept: dict[Pair, Case] = {}
         for key, case in zip(keys, self.cases, strict=True):
             pair = (_bytes(key), case.template)
             if pair in kept:
                 case, other = sorted((kept[pair], case), key=preference, reverse=True)
                 _count_also(case, other)
             kept[pair] = case
-        staying = {case.id for case in kept.values()}
+        staying = {case.id: pair for pair, case in kept.items()}
         rows = [row for row, case in enumerate(self.cases) if case.id in staying]
+        for case in self.cases:
+            if case.id not in staying:
+                self._leaving.forget(case)
         self.index.keep([])
         self.index.add(keys[rows])
         self.cases = [self.cases[row] for row in rows]
-        self._rows = kept
+        self._known, self._pairs = kept, staying
+        self._templates = array("q", [self._numbers[case.template] for case in self.cases])
         self.situations = {case.id: self.situations.get(case.id) for case in self.cases}
 
-    def _evict(self, newest: Case) -> None:
-        if self.capacity is None or len(self.cases) <= self.capacity:
-            return
-        order = {
-            "oldest": lambda case: case.id,
-            "least_used": lambda case: (case.rewarded + case.reused, case.id),
-            "least_successful": lambda case: ((case.reuse_rewarded + 1) / (case.reused + 2), case.id),
-        }[self.eviction]
-        self._remove(min((case for case in self.cases if case is not newest), key=order))
+    def _put(self, case: Case, pair: Pair, situation: Situation) -> Case:
+        """Take in a case whose key is in the index, or will be, as the last one."""
+        case = self._leaving.watch(case)
+        self.cases.append(case)
+        self.situations[case.id] = situation
+        self._known[pair] = case
+        self._pairs[case.id] = pair
+        self._templates.append(self._numbers.setdefault(case.template, len(self._numbers)))
+        self._next_id = case.id + 1
+        return case
+
+    def _full(self) -> bool:
+        return self.capacity is not None and len(self.cases) > self.capacity
+
+    def _evict(self) -> None:
+        if self._full():
+            self._remove(self._leaving.first(self.cases))
+
+    def _row(self, case: Case) -> int:
+        row = bisect_left(self.cases, case.id, key=lambda each: each.id)
+        if row == len(self.cases) or self.cases[row] != case:
+            raise ValueError(f"not in this memory: {case!r}")
+        return row
 
     def _remove(self, leaving: Case) -> None:
-        rows = [row for row, case in enumerate(self.cases) if case is not leaving]
-        self.index.keep(rows)
-        self.cases = [self.cases[row] for row in rows]
+        row = self._row(leaving)
+        if isinstance(self.index, RemovesRows):
+            self.index.remove(row)
+        else:
+            self.index.keep([other for other in range(len(self.cases)) if other != row])
+        del self.cases[row]
+        del self._templates[row]
         self.situations.pop(leaving.id, None)
-        self._rows = {pair: case for pair, case in self._rows.items() if case is not leaving}
+        del self._known[self._pairs.pop(leaving.id)]
+        self._leaving.forget(leaving)
 
     def save(self, folder: Path, *, weights: str = "") -> None:
         """Write the cases into `folder`: enough to use them elsewhere (`cbr_memory.files`).
@@ -271,29 +314,37 @@ class CaseMemory:
         if stored.keys is not None:
             fitting(stored.keys, self.index, folder)
         self.index.keep([])
-        self.cases, self.situations, self._rows, self._next_id = [], {}, {}, 0
+        self._next_id = 0
+        self._clear()
         self.merge(stored, stored.keys)
-        self._next_id = stored.next_id
+        self._next_id = max(self._next_id, stored.next_id)  # numbers ascend
 
     def merge(self, stored: StoredCases, keys: Tensor | None) -> None:
         """Add stored cases with these keys [len(stored.cases), ...]. A case that is here already is counted; the
         others keep their numbers if these are free. RunFolderError: the keys are no keys of the quantizer."""
         if keys is not None:
             fitting(keys, self.index)
+        waiting: list[Tensor] = []  # keys that are added together
         for case, situation, key in zip(
             stored.cases, stored.situations, () if keys is None else keys, strict=True
         ):
             pair = (_bytes(key), case.template)
-            if pair in self._rows:
-                _count_also(self._rows[pair], case)
+            if pair in self._known:
+                _count_also(self._known[pair], case)
                 continue
-            added = replace(case, id=max(case.id, self._next_id))
-            self._next_id = added.id + 1
-            self.index.add(key.unsqueeze(0))
-            self.cases.append(added)
-            self.situations[added.id] = situation
-            self._rows[pair] = added
-            self._evict(added)
+            self._put(replace(case, id=max(case.id, self._next_id)), pair, situation)
+            waiting.append(key)
+            if self._full():
+                self._add_keys(waiting)
+                self._evict()
+        self._add_keys(waiting)
+
+    def _add_keys(self, waiting: list[Tensor]) -> None:
+        import torch
+
+        if waiting:
+            self.index.add(torch.stack(waiting))
+            waiting.clear()
 
 
 def preference(case: Case) -> tuple[int, int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
@@ -14,6 +15,7 @@ from cbrcore.console import StopRequest
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
 from cbrcore.runs import Work
+from cbrcore.runs import assemble as assembling
 from cbrcore.runs.assemble import assemble, assemble_learning
 from cbrcore.runs.folder import Recorders, RunFolder
 from cbrcore.runs.trainer import Trainer
@@ -90,3 +92,24 @@ def test_jericho_trains_many_times_as_fast_from_the_cache(
     warm = benchmark.pedantic(rate, args=("warm", "environment.cache=true"), rounds=1)
     benchmark.extra_info.update({"steps/s, searching": round(searching, 1), "steps/s, warm": round(warm, 1)})
     assert warm > LEAST_GAIN * searching
+
+
+def test_the_border_around_the_parts_costs_next_to_nothing(
+    games_dir: Path, cache_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, benchmark: BenchmarkFixture
+) -> None:
+    """The same training with what parts give checked and unchecked, in turns."""
+    monkeypatch.setenv("CBR_GAMES", str(games_dir))
+    monkeypatch.setenv("CBR_CACHE", str(cache_dir))
+    seconds: dict[str, list[float]] = {"checked": [], "unchecked": []}
+    for number in range(3):
+        for name, times in seconds.items():
+            with monkeypatch.context() as patch:
+                if name == "unchecked":
+                    patch.setattr(assembling, "guarded", lambda made, kind, component: made)
+                path = tmp_path / f"{name}{number}"
+                train_until(path, 1)  # pretraining, encoded texts
+                times.append(1 / train_until(path, STEPS))
+    cost = median(seconds["checked"]) / median(seconds["unchecked"])
+    benchmark.extra_info.update({"seconds, checked : unchecked": round(cost, 3)})
+    benchmark.pedantic(lambda: None, rounds=1)
+    assert cost < 1.06  # 1.00 to 1.02 on an idle machine

@@ -17,7 +17,6 @@ import vl_convert
 from parts import TableEncoder
 from report_runs import LEVELS, TABLES, played, plugins, recipe_text, results, trained_run, twc_sweep, write_run
 
-from cbr_cases.exchange import rewrite_memories
 from cbr_memory.memory import CaseMemory
 from cbr_open.door import Run, newest_checkpoint
 from cbr_paper.belong import read_paper
@@ -53,6 +52,7 @@ from cbrcore.cycle.reasoner import Trace
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.interfaces import AgentInput
 from cbrcore.runs.checkpoint import Progress
+from cbrcore.runs.files import seal
 from cbrcore.types import (
     Action,
     Candidate,
@@ -344,7 +344,9 @@ def test_an_empty_memory_is_noted(copy):
     with Run(copy, plugins()) as opened:
         retriever = opened.parts.reasoner.retriever
     empty = CaseMemory(retriever.quantizer.index(), identity=retriever.memory.identity)
-    rewrite_memories(newest_checkpoint(copy), {"memory": empty})
+    checkpoint = newest_checkpoint(copy)
+    empty.save(checkpoint / "memory")
+    seal(checkpoint, "memory")
     assert noted(copy) == [f"{copy}: no decisions: its memory holds no case"]
 
 

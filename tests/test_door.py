@@ -183,7 +183,7 @@ FAULTY = {
     "constant": commanding("broken", factory="'json:__name__'"),
     "annotation": commanding("broken").replace("def m():", "def m(x: int | str):"),
     "call": commanding("broken", "1 / 0"),
-    "exit": commanding("broken", "import os; os.stat('/no/such/file')"),
+    "system": commanding("broken", "raise ConnectionRefusedError('no')"),
 }
 
 
@@ -194,7 +194,7 @@ FAULTY = {
     ("constant", 2, "neither a function nor a typer.Typer"),
     ("annotation", 2, "is not as Typer takes it"),
     ("call", 1, "failed: ZeroDivisionError: division by zero"),
-    ("exit", 1, "failed: FileNotFoundError"),
+    ("system", 1, "failed: ConnectionRefusedError"),
 ])  # fmt: skip
 def test_a_command_that_fails_is_named_with_its_origin_and_the_others_stand(how, code, said, site: Site, here):
     site.module("broken_module", "raise ValueError('at import')")

@@ -59,9 +59,11 @@ def import_cases(run: Run, source: Path) -> tuple[int, int]:
         assert retriever is not None  # the checkpoint has cases
         new = retriever.adopt(stored)
         progress, tensors, streams = load_checkpoint(checkpoint, {})
-        recipe, memories = read_state(checkpoint)[0].get("recipe"), retriever.memory.stores()
-        save_checkpoint(checkpoint.parent, progress, tensors, streams, memories, recipe)
-        retriever.memory.save(folder.memory, weights=retriever.digest())
+        recipe = read_state(checkpoint)[0].get("recipe")
+        save_checkpoint(checkpoint.parent, progress, tensors, streams, retriever.memory.stores(), recipe)
+        seal(folder.path, without=(MEMORY,))  # nobody takes the new one for a damaged old one
+        with folder.replacing(folder.memory) as fresh:
+            retriever.memory.save(fresh, weights=retriever.digest())
         seal(folder.path, MEMORY)
         return new, len(retriever.memory)
 

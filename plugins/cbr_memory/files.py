@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cbrcore.errors import RunFolderError, link_to_nowhere, os_failure
 from cbrcore.interfaces import KeyIndex, Situation, StoredCases
-from cbrcore.runs.files import damaged, write_atomically
+from cbrcore.runs.files import damaged, writing
 from cbrcore.types import Case, Provenance, StateGraph
 
 if TYPE_CHECKING:
@@ -102,13 +103,21 @@ def write_cases(folder: Path, stored: StoredCases) -> None:
     tensors = {} if stored.keys is None else {"keys": stored.keys.cpu().contiguous()}
     (folder / CASES_FILE).unlink(missing_ok=True)
     # one entry of metadata: the order of several is not fixed
-    write_atomically(folder / KEYS_FILE, save(tensors, {FACTS: json.dumps(facts)}))
-    write_atomically(folder / SITUATIONS_FILE, _joined(numbers))
-    write_atomically(folder / CASES_FILE, _joined(lines))
+    _write(folder / KEYS_FILE, save(tensors, {FACTS: json.dumps(facts)}))
+    _write(folder / SITUATIONS_FILE, _joined(numbers))
+    _write(folder / CASES_FILE, _joined(lines))
 
 
 def _joined(lines: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write to a temporary name, then rename; an OSError names the path. Who seals the folder syncs the file."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with writing(path):
+        temporary.write_bytes(content)
+        temporary.replace(path)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------
@@ -121,8 +130,18 @@ def read_cases(folder: Path) -> StoredCases:
         RunFolderError: files are missing or damaged: "FILE:LINE: what is wrong".
         CbrError: they cannot be read.
     """
-    if wrong := damaged(folder):
-        raise RunFolderError(f"{folder}: not a case memory: {'; '.join(wrong)}", hint=MEND)
+    wrong = "; ".join(damaged(folder))
+    try:
+        stored = _read_stored(folder)
+    except RunFolderError as error:
+        raise RunFolderError(f"{error.message} ({wrong})" if wrong else error.message, hint=MEND) from error
+    if wrong:
+        raise RunFolderError(f"{folder}: not a case memory: {wrong}", hint=MEND)
+    return stored
+
+
+def _read_stored(folder: Path) -> StoredCases:
+    """What the files hold, whatever checksums say."""
     situations = _read_lines(folder / SITUATIONS_FILE, _situation)
     lines = _read_lines(folder / CASES_FILE, _Line.model_validate_json)
     facts, keys = _read_keys(folder / KEYS_FILE, len(lines))

@@ -11,7 +11,7 @@ from cbr_report.runs import Plain, Run, SweepFile, read_metrics
 from cbr_sweep.finished import read_strictly
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.recipe.text import parse
-from cbrcore.runs.folder import METRICS_FILE, RECIPE_FILE, RESULTS_FILE, VERSIONS_FILE
+from cbrcore.runs.folder import METRICS_FILE, RECIPE_FILE, RESULTS_FILE, VERSIONS_FILE, damaged
 
 SWEEP_FILE = "sweep.json"
 MEMORY, CASES_FILE = "memory", "cases.jsonl"
@@ -124,14 +124,15 @@ def _read(path: Path, sweep: SweepFile | None, found: Found) -> None:
 
 def _incomplete(run: Run) -> Iterator[str]:
     """What is not there, or is damaged, of a run that is shown nevertheless."""
+    yield from (f"{run.path}: {fault}" for fault in damaged(run.path))
     if absent := list(lacking(run.results)):
         yield f"{run.path}: {RESULTS_FILE} tells nothing of {', '.join(absent)}; a dash stands for it"
-    rows, damaged = read_metrics(run.path / METRICS_FILE)
+    rows, faulty = read_metrics(run.path / METRICS_FILE)
     if not rows:
         yield f"{run.path}: {METRICS_FILE} is missing or damaged; it has no learning curve"
         return
-    if damaged:
-        yield f"{run.path}: {METRICS_FILE}: {_count(damaged, 'line')} damaged, the first one is line {damaged[0]}"
+    if faulty:
+        yield f"{run.path}: {METRICS_FILE}: {_count(faulty, 'line')} damaged, the first one is line {faulty[0]}"
     there = {row.get("episode") for row in rows if isinstance(row.get("episode"), int)}
     told = run.number("training", "episodes") or 0
     if there and (missing := [number for number in range(1, int(told) + 1) if number not in there]):

@@ -11,7 +11,7 @@ from typing import Any
 
 from cbrcore.config import Recipe
 from cbrcore.errors import RunFolderError
-from cbrcore.runs.folder import RESULTS_FILE
+from cbrcore.runs.folder import RESULTS_FILE, damaged
 
 
 def read_strictly(path: Path) -> Any:
@@ -35,7 +35,8 @@ def why_not_done(folder: Path, recipe: Recipe) -> str | None:
     if not (folder / RESULTS_FILE).is_file():
         return f"there is no {RESULTS_FILE}"
     with suppress(RunFolderError, LookupError, TypeError, AttributeError):
-        return next(_faults(read_strictly(folder / RESULTS_FILE), recipe), None)
+        fault = next(_faults(read_strictly(folder / RESULTS_FILE), recipe), None)
+        return fault or next((each for each in damaged(folder) if each.startswith(RESULTS_FILE)), None)
     return f"{RESULTS_FILE} is damaged"
 
 

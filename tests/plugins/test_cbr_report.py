@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import statistics
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -32,10 +33,13 @@ from cbr_report.figures import share_of, styles_of
 from cbr_report.folders import read_folders
 from cbr_report.measures import total_steps
 from cbr_report.names import OwnWords, name_runs
+from cbr_report.protocol import protocol_tables
 from cbr_report.results import comparison_tables, result_tables
 from cbr_report.runs import Group, Runs, group, seedless
+from cbr_report.tables import as_csv, as_markdown
 from cbr_report.write import write_report
 from cbrcore.errors import CbrError, RunFolderError
+from cbrcore.runs.files import seal
 
 PAPER = TABLES / "paper.yaml"
 EASY_BIKE = ("twc.yaml", "bike-level=easy-seed=0")
@@ -176,7 +180,7 @@ LINES = {
     "torn": (lambda text: text[:-30], "metrics.jsonl: 1 line damaged, the first one is line 20"),
     "a hole of NUL": (
         lambda text: b"\0" * 200 + text[200:],
-        "metrics.jsonl: 2 lines damaged, the first one is line 1",
+        "metrics.jsonl: 1 line damaged, the first one is line 1",
     ),
     "halved": (lambda text: b"".join(text.splitlines(keepends=True)[:10]), "lacks 10 episodes of 20, from 11 on"),
     "a line gone": (
@@ -273,6 +277,17 @@ def test_cases_that_are_gone_are_noted(run, lines, says):
     )
 
 
+def test_what_is_not_as_it_was_written_is_noted(run):
+    """A number that was changed is one no more that a JSON reader could doubt."""
+    seal(run, "results.json", "metrics.jsonl", "recipe.yaml")
+    assert read_folders([run]).notes == []
+    for name, before, after in (("results.json", "0.9", "0.8"), ("metrics.jsonl", "48", "47")):
+        text = (run / name).read_text()
+        (run / name).write_text(text.replace(before, after, 1))
+        assert f"{run}: {name} is not what was written (its checksum is another)" in read_folders([run]).notes
+        (run / name).write_text(text)
+
+
 def places_in(data, way=()):
     """The way to every value."""
     yield way
@@ -290,11 +305,8 @@ ANY = st.recursive(
 )
 
 
-@given(st.sampled_from(list(places_in(SOUND))), ANY)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-def test_whatever_stands_in_the_results_there_is_a_page_or_a_message(tmp_path_factory, way, value):
-    """Any JSON value in place of any value: never a traceback, never a section lost for the others."""
-    folder = tmp_path_factory.mktemp("any")
+def with_a_value(folder: Path, way, value) -> tuple[Path, Path]:
+    """(a sound run, the same of another agent with `value` in one place of its results)"""
     good = write_run(folder / "good", recipe_text(*EASY_BIKE), SOUND)
     bad = write_run(folder / "bad", recipe_text("twc.yaml", "text-level=easy-seed=0"), SOUND)
     data = at = json.loads(json.dumps(SOUND))
@@ -303,10 +315,36 @@ def test_whatever_stands_in_the_results_there_is_a_page_or_a_message(tmp_path_fa
     if way:
         at[way[-1]] = value
     (bad / "results.json").write_text(json.dumps(data if way else value))
-    written = write_report([good, bad], plugins(), out=folder / "page.html", decisions=False)
-    assert written.runs == 2 or any(str(bad) in note for note in written.notes)
+    return good, bad
+
+
+@given(st.sampled_from(list(places_in(SOUND))), ANY)
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+def test_whatever_stands_in_the_results_there_are_tables_or_a_message(way, value):
+    """Any JSON value in place of any value: never a traceback."""
+    with tempfile.TemporaryDirectory() as folder:
+        good, bad = with_a_value(Path(folder), way, value)
+        found = read_folders([good, bad])
+        runs = Runs(group(found.runs), plugins())
+        name_runs(runs, OwnWords())
+        tables = [*tables_of(runs.groups), *protocol_tables(runs.groups)]
+    assert len(found.runs) == 2 or any(str(bad) in note for note in found.notes)
+    assert {"results", "intervals", "handicaps", "protocol", "versions"} <= {table.id for table in tables}
+    for table in tables:
+        assert all(len(row) == len(table.columns) for row in table.rows)
+        assert as_csv(table)
+        assert as_markdown(table)
+
+
+@given(st.sampled_from(list(places_in(SOUND))), ANY)
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+def test_whatever_stands_in_the_results_there_is_a_page(way, value):
+    """No section is lost to the other runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        runs = with_a_value(Path(folder), way, value)
+        written = write_report(runs, plugins(), out=Path(folder) / "page.html", decisions=False)
+        text = written.page.read_text()
     assert not any("section" in note for note in written.notes), written.notes
-    text = written.page.read_text()
     assert 'id="results"' in text
     assert 'id="protocol"' in text
 

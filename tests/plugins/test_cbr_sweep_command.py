@@ -291,6 +291,9 @@ def damaged(path: Path, change) -> None:
 
 
 WRONG_RESULTS = {
+    "results.json is not what was written (its checksum is another)": [
+        lambda path: path.write_text(path.read_text().replace('"env_steps": 6', '"env_steps": 7')),
+    ],
     "results.json is damaged": [
         lambda path: path.write_text(""),
         lambda path: path.write_bytes(path.read_bytes()[:-40]),

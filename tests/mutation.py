@@ -19,6 +19,7 @@ import json
 import os
 import queue
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -270,5 +271,13 @@ def main() -> None:
     report([Result(mutant, outcomes[mutant.id]) for mutant in mutants])
 
 
+def _leave(*_: object) -> None:
+    raise SystemExit("stopped; the same command goes on")
+
+
 if __name__ == "__main__":
-    main()
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        main()
+    except KeyboardInterrupt:
+        _leave()

@@ -66,9 +66,11 @@ def _tested(files: list[str], limit: float, output: Any) -> str:
     child = os.fork()
     if child == 0:
         _child(files, output.fileno())
-    code = _waited(child, limit)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)  # what it started, too
+    try:
+        code = _waited(child, limit)
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child, signal.SIGKILL)  # what it started, too
     if code is None:
         os.waitpid(child, 0)
         return "timeout"
@@ -87,6 +89,7 @@ def _waited(child: int, limit: float) -> int | None:
 
 
 def _child(files: list[str], output: int) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setsid()
     os.dup2(output, 1)
     os.dup2(output, 2)
@@ -111,5 +114,11 @@ def _plain_hypothesis() -> None:
     settings.load_profile("mutants")
 
 
+def _leave(*_: object) -> None:
+    raise SystemExit(1)
+
+
 if __name__ == "__main__":
-    serve()
+    signal.signal(signal.SIGTERM, _leave)
+    with contextlib.suppress(KeyboardInterrupt):
+        serve()

@@ -14,7 +14,7 @@ NO_PRODUCT = ("cbrcore/testing.py",)
 """Suites for authors: tests themselves."""
 
 RECIPE = "test_recipe test_recipe_text test_recipe_words test_recipe_parts test_nested_parts test_config"
-RUNS = "test_trainer test_runs test_records test_recorders"
+RUNS = "test_trainer test_runs test_resuming test_records test_recorders"
 NEAR = {
     "cbrcore/__init__.py": "test_plugins test_door",
     "cbrcore/cli.py": "test_progress test_plugins test_cli",
@@ -36,6 +36,8 @@ NEAR = {
     "cbrcore/recipe": RECIPE,
     "cbrcore/runs": RUNS,
     "cbrcore/runs/assemble.py": f"test_recipe_parts test_nested_parts {RUNS}",
+    "cbrcore/runs/checkpoint.py": f"{RUNS} test_crash",
+    "cbrcore/runs/files.py": f"{RUNS} test_crash",
     "cbrcore/runs/__init__.py": f"{RUNS} test_cli",
     "plugins/cbr_a2c": "plugins/test_cbr_a2c test_a2c test_contrastive test_optimizer test_trainer",
     "plugins/cbr_entity": "test_variants_encoders",

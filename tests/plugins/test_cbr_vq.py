@@ -209,6 +209,29 @@ def test_kmeans_finds_clusters_and_is_repeatable():
     assert torch.cdist(found[0], centres).amin(dim=0).max() < 0.2
 
 
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_kmeans_goes_on_until_every_centre_is_the_mean_of_its_samples(seed, parts):
+    """No clusters to find at once: it takes several rounds, each of which brings centres nearer."""
+    samples = torch.randn(parts, 80, 2, generator=generator(seed))
+
+    def centres(rounds: int) -> Tensor:
+        return kmeans(samples, 6, iterations=rounds, generator=generator(seed))
+
+    def error(found: Tensor) -> float:
+        return float(torch.cdist(samples, found).amin(dim=-1).square().sum())
+
+    errors = [error(centres(rounds)) for rounds in range(4)]
+    assert errors == sorted(errors, reverse=True)
+    assert len(set(errors)) == 4
+    settled = centres(100)
+    for part, found in zip(samples, settled, strict=True):
+        codes = torch.cdist(part, found).argmin(dim=1)
+        means = torch.stack([part[codes == code].mean(dim=0) for code in range(6)])
+        torch.testing.assert_close(found, means)
+    assert torch.equal(settled, centres(101))
+
+
 def test_fewer_samples_than_entries_still_fit():
     vq = quantizer(codes=8)
     contexts = torch.randn(3, 4)

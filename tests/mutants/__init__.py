@@ -1,0 +1,1 @@
+"""A mutation run: what `tests/mutation.py` is made of."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cbrcore import console
+from cbrcore import console, tables
 from cbrcore.config import nested_parts
 from cbrcore.console import AsJson, Device, PluginFiles, RecipePath, RunPath, Sets, checked_recipe, overrides_of
 from cbrcore.errors import CbrError
@@ -80,7 +80,7 @@ def evaluate(
 
 
 def _print_results(results: dict[str, Any], folder: Path) -> None:
-    console.echo(f"{console.results_table(results)}\n\nrun folder: {folder}")
+    console.echo(f"{tables.results_table(results)}\n\nrun folder: {folder}")
 
 
 def list_plugins(
@@ -99,7 +99,7 @@ def list_plugins(
         )
         return
     for rows in [_plugin_rows(report), *([_component_rows(report)] if verbose else [])]:
-        console.print_table(rows)
+        tables.print_table(rows)
         if not sys.stdout.isatty():
             console.echo()
 
@@ -134,7 +134,7 @@ def recipe_text(recipe: Recipe) -> str:
         rows += _part_rows(kind, part)
     for name, settings in sections.items():
         rows += _section_rows(name, settings)
-    return console.aligned(rows)
+    return tables.aligned(rows)
 
 
 def _part_rows(path: str, part: Part | None) -> Iterator[tuple[str, str]]:

@@ -37,8 +37,9 @@ TABLE = {
     "cycle": "cycle interfaces",
     # where parts meet
     "console": "",
+    "tables": "console",
     "runs": "border config console cycle interfaces recipe registry runs",
-    "commands": "config console interfaces plugins recipe registry runs",
+    "commands": "config console interfaces plugins recipe registry runs tables",
     "cli": "console plugins registry",
     "testing": EVERYTHING,
 }
@@ -72,7 +73,7 @@ TYPE_CHECKING_ONLY = {
 
 LIGHT = {
     "__init__", "cli", "commands", "config", "console", "errors", "hookspecs", "interfaces", "plugins", "recipe",
-    "registry", "types",
+    "registry", "tables", "types",
 }  # fmt: skip
 """Import nothing heavy at their top level: `cbr --help`, `list-plugins`, `show` and `check` need these alone."""
 
@@ -108,6 +109,7 @@ PUBLIC = {
     "registry",
     "rng",
     "runs",
+    "tables",
     "testing",
     "types",
 }
@@ -286,8 +288,8 @@ PLUGIN_NAMES = {package.name for package in PACKAGES}
 def test_the_core_is_lean():
     """The suites of `cbrcore.testing` are tests, which authors run: they do not count."""
     counted = [path for path in CORE if key_of(path) != "testing"]
-    assert sum(len(path.read_text().splitlines()) for path in counted) <= 5800
-    assert len(counted) <= 30
+    assert sum(len(path.read_text().splitlines()) for path in counted) <= 7500
+    assert len(counted) <= 33
 
 
 @pytest.mark.parametrize("path", [path for path in CORE if key_of(path) in LIGHT], ids=relative)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from cbrcore import console
-from cbrcore.console import PlainReporter, RichReporter, aligned, markdown
+from cbrcore import console, tables
+from cbrcore.console import PlainReporter, RichReporter
+from cbrcore.tables import aligned, markdown
 
 HOSTILE = "\x1b[2J\x1b]0;title\x07\x1b]8;;http://x\x1b\\lid\x9b31m\u202e[/red]\r\n\x08\x00\u2066end\x7f"
 """Clears the screen, sets the title, makes a link, colours by a C1 control, turns the direction, forges a row."""
@@ -31,7 +32,7 @@ def harmless(text: str) -> bool:
 def test_texts_are_shown_and_not_obeyed(capsys):
     console.echo(HOSTILE)
     console.say(HOSTILE)
-    console.print_table([("name", "what"), (HOSTILE, "b"), ("c", HOSTILE)])
+    tables.print_table([("name", "what"), (HOSTILE, "b"), ("c", HOSTILE)])
     console.print_json({"text": HOSTILE})
     PlainReporter().phase(HOSTILE, 3)
     said = capsys.readouterr()

@@ -16,7 +16,7 @@ from toy import ToyEnvironment
 from toy_run import Experiment, SilentReporter, parts, recipe, run, weights
 
 from cbr_pretrain.pairs import Experience, PairSampler
-from cbrcore.console import StopRequest, results_table
+from cbrcore.console import StopRequest
 from cbrcore.cycle.evaluation import (
     Played,
     ReuseCounts,
@@ -34,6 +34,7 @@ from cbrcore.runs.checkpoint import Progress as Counters
 from cbrcore.runs.checkpoint import latest_checkpoint, load_checkpoint, restore_agent, save_checkpoint
 from cbrcore.runs.folder import METRICS_FILE, RunFolder
 from cbrcore.runs.trainer import LearningActor
+from cbrcore.tables import results_table
 from cbrcore.types import (
     Candidate,
     Case,

@@ -11,8 +11,9 @@ from typer.core import TyperGroup
 
 from cbr_open.door import Run
 from cbrcore import closest
-from cbrcore.console import AsJson, PluginFiles, RunPath, echo, plugins_of, print_json, print_table, say
+from cbrcore.console import AsJson, PluginFiles, RunPath, echo, plugins_of, print_json, say
 from cbrcore.errors import printable
+from cbrcore.tables import print_table
 
 if TYPE_CHECKING:
     from cbr_cases.listing import CaseRow, Listed

@@ -11,8 +11,9 @@ import typer
 
 from cbr_jericho.stories import DEFAULT_URL, AddReport, add_stories, fetch_stories, paper_inventory
 from cbrcore import GameError, cache_dir
-from cbrcore.console import AsJson, aligned, echo, print_json, say
+from cbrcore.console import AsJson, echo, print_json, say
 from cbrcore.errors import printable
+from cbrcore.tables import aligned
 
 MIB = 1 << 20
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cbr_pretrain.pairs import PretrainReport
-from cbrcore.console import markdown, number
+from cbrcore.tables import markdown, number
 
 
 def pretraining_table(report: PretrainReport) -> str:

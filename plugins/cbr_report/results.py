@@ -26,7 +26,7 @@ from cbr_report.runs import Group, by_place
 from cbr_report.statistics import LEVEL, probability_of_improvement, summarize
 from cbr_report.tables import NOTHING, columns, interval, mean_std, middle, number, text_columns
 from cbrcore import Column, Table
-from cbrcore.console import without_share
+from cbrcore.tables import without_share
 
 Rows = tuple[tuple[str, ...], ...]
 

@@ -11,7 +11,7 @@ from cbr_report.page import best_cells
 from cbr_report.statistics import FOR_MIDDLE, Summary
 from cbr_report.texts import one_line, shown
 from cbrcore import Column, Table
-from cbrcore.console import markdown
+from cbrcore.tables import markdown
 
 NUMBERS = re.compile(r"[-+]?\d+(\.\d+)?( ± \d+(\.\d+)?)?( \(\d+( of \d+ games)?\))?")
 """What a cell with a number may be."""

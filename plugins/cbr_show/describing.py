@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from cbrcore.config import nested_parts
-from cbrcore.console import aligned
 from cbrcore.errors import CbrError
 from cbrcore.recipe.model import DEFAULTS, PARTS, SECTIONS, settings_class
 from cbrcore.recipe.words import LIMITS, Schema, bounds, json_schema, settings_of
 from cbrcore.registry import Component, Registry
+from cbrcore.tables import aligned
 
 if TYPE_CHECKING:
     from cbrcore.plugins import PluginInfo, PluginReport

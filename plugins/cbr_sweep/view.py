@@ -15,8 +15,9 @@ from rich.text import Text
 
 from cbr_sweep.folder import RunState
 from cbr_sweep.status import Pace, RunStatus, counts, duration, pace, per
-from cbrcore.console import aligned, say
+from cbrcore.console import say
 from cbrcore.errors import printable
+from cbrcore.tables import aligned
 
 SECONDS_BETWEEN_LINES = 60.0
 COLOURS = {

@@ -298,7 +298,7 @@ def test_a_game_of_the_training_that_is_measured_on_is_said_wherever_it_matters(
     run = tmp_path / "run"
     done = here("run", RECIPE, *(word for each in sets for word in ("--set", each)), "--out", run)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("warning: one game counts several times: train/good = in/other\n") == 1
+    assert done.stderr.count("one game counts several times: train/good = in/other\n") == 1
     assert (run / "run.log").read_text().count("one game counts several times: train/good = in/other\n") == 1
     assert json.loads((run / "results.json").read_text())["protocol"]["duplicates"] == [["train/good", "in/other"]]
     told = here("report", run, "--no-decisions")

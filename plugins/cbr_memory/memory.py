@@ -161,9 +161,7 @@ class CaseMemory:
         similarities = self.index.similarities(keys)  # [n, m]
         best = similarities.amax(dim=1)  # [n]
         found: list[list[Match]] = []
-        above = (
-            best > threshold
-        ).tolist()  # in single precision: 2 of 3 is not above 2/3; NaN never is
+        above = (best > threshold).tolist()  # in single precision: 2 of 3 is not above 2/3; NaN never is
         for row, relevance in enumerate(best.tolist()):
             if not above[row]:
                 found.append([])

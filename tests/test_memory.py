@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from parts import DenseIndex, act
 
+from cbr_keys.codes import CodeIndex
 from cbr_memory.files import read_cases
 from cbr_memory.memory import CaseMemory
 from cbrcore.errors import RunFolderError
@@ -68,6 +69,18 @@ def test_query_returns_the_most_similar_case_above_the_threshold_strictly():
     assert [(match.case.text, round(match.relevance, 6)) for match in found] == [("take mug", 0.8)]
     exact = found[0].relevance
     assert m.query(torch.tensor([[0.0, 2.0]]), threshold=exact) == [[]]
+
+
+@pytest.mark.parametrize("neighbours", [1, 3])
+@pytest.mark.parametrize("parts", [3, 5, 7, 10, 12, 32])
+def test_a_share_of_equal_codes_is_never_above_itself(parts, neighbours):
+    """2/3 as a float of single precision is above 2/3 in double precision, and so are 0.6 and 0.8."""
+    m = CaseMemory(CodeIndex(parts, "cpu"))
+    m.add(torch.zeros(parts, dtype=torch.uint8), act("take {}", "cup"), HERE, step=1)
+    for equal in range(1, parts + 1):
+        asked = (torch.arange(parts) >= equal).to(torch.uint8)[None]
+        assert m.query(asked, threshold=equal / parts, neighbours=neighbours) == [[]]
+        assert m.query(asked, threshold=(equal - 0.5) / parts, neighbours=neighbours) != [[]]
 
 
 def test_ties_prefer_the_more_often_rewarded_then_the_more_recent_case():

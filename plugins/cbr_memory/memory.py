@@ -161,8 +161,9 @@ class CaseMemory:
         similarities = self.index.similarities(keys)  # [n, m]
         best = similarities.amax(dim=1)  # [n]
         found: list[list[Match]] = []
+        above = (best > threshold).tolist()  # in single precision: 2 of 3 is not above 2/3; NaN never is
         for row, relevance in enumerate(best.tolist()):
-            if not relevance > threshold:  # NaN is never above
+            if not above[row]:
                 found.append([])
             elif neighbours > 1:
                 found.append([self._elect(similarities[row], threshold, neighbours)])

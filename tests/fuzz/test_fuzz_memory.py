@@ -153,7 +153,8 @@ class PlainList:
         return [self.answer(row, threshold, neighbours) for row in self.similarities(asked)]
 
     def answer(self, relevances: list[float], threshold: float, neighbours: int) -> list[Match]:
-        found = [Match(case, r) for case, r in zip(self.cases, relevances, strict=True) if r > threshold]
+        tau = float(torch.tensor(threshold))  # as a float of the width of similarities
+        found = [Match(case, r) for case, r in zip(self.cases, relevances, strict=True) if r > tau]
         found.sort(key=lambda match: (match.relevance, *preference(match.case)), reverse=True)
         if not found:
             return []

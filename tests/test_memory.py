@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -138,6 +139,28 @@ def test_least_successful_case_leaves_at_capacity():
     assert [case.text for case in m.cases] == ["take a", "take c", "take d"]
     m.add(key(10, 1), act("take {}", "e"), HERE, step=10)
     assert [case.text for case in m.cases] == ["take c", "take d", "take e"]  # among equals the older one leaves
+
+
+@pytest.mark.parametrize("eviction", ["least_used", "least_successful"])
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, replace, lambda case: Case(**vars(case))])
+def test_a_copy_of_a_case_is_equal_and_counts_for_itself_alone(eviction, copied):
+    m = memory(capacity=2, eviction=eviction)
+    first, second = (m.add(key(n, 1), act("take {}", "cup"), HERE, step=n) for n in (1, 2))
+    twin = copied(first)
+    assert twin == first == twin
+    assert asdict(twin) == asdict(first)
+    assert vars(first).keys() == asdict(first).keys()
+    twin.reused = twin.reuse_rewarded = 50
+    assert twin != first
+    second.reused, second.reuse_rewarded = 9, 9
+    m.add(key(3, 1), act("take {}", "cup"), HERE, step=3)
+    assert m.cases[0] is second
+
+
+def test_a_case_that_is_not_here_has_no_key():
+    m, other = memory(), memory()
+    with pytest.raises(ValueError, match="not in this memory"):
+        m.key_of(other.add(key(1, 1), act("look"), HERE, step=1))
 
 
 @settings(deadline=None)

@@ -7,6 +7,7 @@ import torch
 from parts import act
 from torch import Tensor
 
+from cbr_keys.places import RemovesRows
 from cbr_memory.memory import CaseMemory
 from cbrcore import Build
 from cbrcore.errors import RunFailed
@@ -138,6 +139,27 @@ class KeySuite(QuantizerSuite):
         index.keep([])
         index.add(keys[100:])
         assert torch.equal(handed_out, keys[:20])
+
+    def test_removing_one_at_a_time_leaves_a_new_index_of_the_others(self, build: Build):
+        quantizer = self.fitted(build)
+        keys, queries = quantizer.keys(normal(220, DIM)), quantizer.keys(normal(7, DIM, seed=2))
+        index, left = quantizer.index(), list(range(200))
+        index.add(keys[:200])
+        for number in range(190):  # so many that what has left is cleared away in between
+            del left[number * 7919 % len(left)]
+            index.remove(number * 7919 % (len(left) + 1))
+            if number == 100:
+                index.add(keys[200:])
+                left += range(200, 220)
+        fresh = quantizer.index()
+        fresh.add(keys[left])
+        assert isinstance(index, RemovesRows)
+        assert len(index) == len(left) == 30
+        assert torch.equal(index.keys(), keys[left])
+        assert torch.equal(torch.stack([index.key(row) for row in range(30)]), keys[left])
+        assert torch.equal(index.similarities(queries), fresh.similarities(queries))
+        index.key(0).zero_()  # a copy
+        assert torch.equal(index.keys(), keys[left])
 
     def test_a_memory_of_its_keys_survives_files(self, build: Build, tmp_path):
         quantizer = self.fitted(build)

@@ -103,11 +103,13 @@ class Ending(StrEnum):
     LOST = "lost"
     TRUNCATED = "truncated"
     ENGINE_ERROR = "engine_error"
+    NO_ACTIONS = "no_actions"
+    """The game goes on, but nothing can be done any more: no action is admissible."""
 
     @property
     def terminal(self) -> bool:
         """Whether the game truly ended, so that V(s_T) is 0."""
-        return self in (Ending.WON, Ending.LOST)
+        return self in (Ending.WON, Ending.LOST, Ending.NO_ACTIONS)
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class Observation:
         feedback: the game's answer to the last command.
         description: what ``look`` prints here; empty if the environment was not asked for it.
         inventory: what ``inventory`` prints.
-        admissible: A_t, sorted, without duplicates.
+        admissible: A_t, sorted, without duplicates. Where it is empty the episode ends (`Ending.NO_ACTIONS`).
         graph: the state graph G_t.
         score, max_score: of the running game; max_score is None where the game does not tell.
         scored: commands of this episode that raised the score so far, oldest first.
@@ -268,19 +270,27 @@ class Transition:
 
 @dataclass
 class Episode:
-    """One game play, summed up."""
+    """One game play, summed up. `opening` is what was seen before the first step."""
 
     game: str
     seed: int
     transitions: list[Transition] = field(default_factory=list)
+    opening: Observation | None = None
 
     @property
     def ending(self) -> Ending | None:
-        return self.transitions[-1].result.ending if self.transitions else None
+        if self.transitions:
+            return self.transitions[-1].result.ending
+        return Ending.NO_ACTIONS if self.opening and not self.opening.admissible else None
+
+    @property
+    def last(self) -> Observation | None:
+        """What was seen last."""
+        return self.transitions[-1].result.observation if self.transitions else self.opening
 
     @property
     def score(self) -> float:
-        return self.transitions[-1].result.observation.score if self.transitions else 0.0
+        return self.last.score if self.last else 0.0
 
     @property
     def steps(self) -> int:
@@ -289,5 +299,5 @@ class Episode:
     @property
     def norm_score(self) -> float | None:
         """Final score / max score of the game; None where the game does not tell its maximum."""
-        best = self.transitions[-1].result.observation.max_score if self.transitions else None
+        best = self.last.max_score if self.last else None
         return self.score / best if best else None

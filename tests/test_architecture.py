@@ -29,6 +29,7 @@ TABLE = {
     "config": "",
     "interfaces": "",
     "registry": "hookspecs",
+    "border": "border interfaces",
     "__init__": "",
     # plugins, recipes, the algorithm
     "plugins": "hookspecs registry",
@@ -36,7 +37,7 @@ TABLE = {
     "cycle": "cycle interfaces",
     # where parts meet
     "console": "",
-    "runs": "config console cycle interfaces recipe registry runs",
+    "runs": "border config console cycle interfaces recipe registry runs",
     "commands": "config console interfaces plugins recipe registry runs",
     "cli": "plugins registry",
     "testing": EVERYTHING,

@@ -6,10 +6,10 @@ Without a retriever the same class is the plain neural agent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +27,19 @@ from cbrcore.interfaces import (
     Stopwatch,
     Trainable,
 )
-from cbrcore.types import Action, Candidate, Decision, Match, Observation, Provenance, StepResult, arity
+from cbrcore.types import (
+    SLOT,
+    Action,
+    Candidate,
+    Decision,
+    EntityTuple,
+    Match,
+    Observation,
+    Provenance,
+    StepResult,
+    arity,
+    fill,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -194,13 +206,11 @@ class CaseBasedReasoner:
 
     def _adapt(self, match: Match, current: Action, admissible: dict[str, Action]) -> Candidate:
         """Entities in the order of the current action; if that is inadmissible, in the other orders."""
-        orders = [
-            Action.from_template(match.case.template, entities, seeds=current.seeds)
-            for entities in permutations(current.entities)
-        ]
-        fitting = next((admissible[action.text] for action in orders if action.text in admissible), None)
-        if fitting is None:
-            return Candidate(orders[0], match, current.seeds, "inadmissible")
+        text = first_order(match.case.template, current.entities, admissible)
+        if text is None:
+            made = Action.from_template(match.case.template, current.entities, seeds=current.seeds)
+            return Candidate(made, match, current.seeds, "inadmissible")
+        fitting = admissible[text]
         failed = match.against >= match.relevance or (not self.retry_failed and fitting.text in self._failed)
         return Candidate(fitting, match, current.seeds, "failed" if failed else "admissible")
 
@@ -284,6 +294,32 @@ def decide_together(
         player.conclude(agent_input, output, situation, rng, greedy=greedy)
         for (player, _, situation), agent_input, output in zip(together, inputs, outputs, strict=True)
     ]
+
+
+def first_order(template: str, entities: Sequence[str], texts: Collection[str]) -> str | None:
+    """The first of `texts` that the template gives for the entities, in the order of `itertools.permutations`.
+
+    Grows the command slot by slot, and only as long as a text begins like that: all orders would be n!.
+    """
+    first = fill(template, entities)
+    if first in texts:
+        return first
+    pieces = template.split(SLOT)
+    known = sorted(text for text in texts if len(text) == len(first))
+    grown, seen = [(pieces[0], tuple(entities))], set[tuple[str, EntityTuple]]()
+    while grown:
+        command, left = grown.pop()
+        at = bisect_left(known, command)
+        if (command, left) in seen or at == len(known) or not known[at].startswith(command):
+            continue
+        if not left:
+            return command
+        seen.add((command, left))
+        piece = pieces[len(pieces) - len(left)]
+        for name in reversed(dict.fromkeys(left)):
+            spot = left.index(name)
+            grown.append((command + name + piece, left[:spot] + left[spot + 1 :]))
+    return None
 
 
 def most_relevant(candidates: Sequence[Candidate], probability: dict[Action, float]) -> Candidate | None:

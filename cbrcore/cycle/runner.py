@@ -8,12 +8,11 @@ is the faster one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from cbrcore.errors import RunFailed
 from cbrcore.interfaces import ConcurrentEnvironment, Environment, Stopwatch
-from cbrcore.types import Decision, Episode, Observation, StepResult, Transition
+from cbrcore.types import Decision, Ending, Episode, Observation, StepResult, Transition
 
 
 class Actor(Protocol):
@@ -68,14 +67,11 @@ def play_together(
     Args:
         plays: (game, seed) of each seat; there may be fewer than seats.
         decide: decides for several actors at once.
-
-    Raises:
-        RunFailed: a game offers no admissible action.
     """
     clock = clock or Stopwatch()
     begun = [GamePlay(seat, game, seed, clock) for seat, (game, seed) in zip(seats, plays, strict=False)]
     while playing := [(number, play) for number, play in enumerate(begun) if play.episode.ending is None]:
-        choices = decide([play.actor for _, play in playing], [play.offered() for _, play in playing])
+        choices = decide([play.actor for _, play in playing], [play.observation for _, play in playing])
         with clock.part("environment"):
             for (_, play), (decision, _) in zip(playing, choices, strict=True):
                 play.send(decision)
@@ -99,20 +95,12 @@ class GamePlay:
     def __init__(self, seat: Seat, game: str, seed: int, clock: Stopwatch | None = None) -> None:
         self.actor, self._environment = seat.actor, seat.environment
         self.game, self.seed = game, seed
-        self.episode = Episode(game, seed)
         self._concurrent = seat.environment if isinstance(seat.environment, ConcurrentEnvironment) else None
         self._clock = clock or Stopwatch()
         self.actor.begin(game)
         with self._clock.part("environment"):
             self.observation = self._environment.reset(game, seed)
-
-    def offered(self) -> Observation:
-        """The present observation; RunFailed if there is nothing to do."""
-        seen = self.observation
-        if not seen.admissible:
-            steps = self.episode.steps
-            raise RunFailed(f"{self.game}: no admissible action after {steps} steps: {seen.text!r}")
-        return seen
+        self.episode = Episode(game, seed, opening=self.observation)
 
     def send(self, decision: Decision) -> None:
         """Let the engine begin to work, if it can do so by itself."""
@@ -124,6 +112,8 @@ class GamePlay:
         with self._clock.part("environment"):
             concurrent = self._concurrent
             result = concurrent.receive() if concurrent else self._environment.step(decision.action)
+        if result.ending is None and not result.observation.admissible:
+            result = replace(result, ending=Ending.NO_ACTIONS)
         self.actor.observe(decision, trace, result)
         transition = Transition(self.observation, decision, result, trace)
         self.episode.transitions.append(transition)

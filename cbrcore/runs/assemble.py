@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from cbrcore.border import guarded, making
 from cbrcore.config import Part, Recipe, cache_dir, nested_parts
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.cycle.retriever import Retriever
@@ -71,7 +72,8 @@ def assemble(recipe: Recipe, registry: Registry) -> Parts:
     build = replace(build, text_encoder=_part(registry, "text_encoder", recipe.text_encoder, build))
     retriever = _retriever(recipe, registry, build, clock)
     policy = _part(registry, "retain_policy", recipe.retain_policy, build)
-    agent = _part(registry, "agent", recipe.agent, build).train(False)
+    agent = _part(registry, "agent", recipe.agent, build)
+    agent.train(False)
     if isinstance(agent, RevisingAgent) and retriever is None:
         told = f"{recipe.agent.use} weighs what a case memory offers"
         raise CbrError(told, hint="add 'memory: {}' to the recipe")
@@ -84,9 +86,11 @@ def assemble(recipe: Recipe, registry: Registry) -> Parts:
 def _retriever(recipe: Recipe, registry: Registry, build: Build, clock: Stopwatch) -> Retriever | None:
     if recipe.memory is None or recipe.context_encoder is None or recipe.quantizer is None:
         return None
-    encoder = _part(registry, "context_encoder", recipe.context_encoder, build).train(False)
+    encoder = _part(registry, "context_encoder", recipe.context_encoder, build)
+    encoder.train(False)
     known = replace(build, context_dim=encoder.dim)
-    quantizer = _part(registry, "quantizer", recipe.quantizer, known).train(False)
+    quantizer = _part(registry, "quantizer", recipe.quantizer, known)
+    quantizer.train(False)
     assert build.text_encoder is not None
     makers = (recipe.context_encoder, recipe.quantizer)
     described = [f"{part.use} {part.settings.model_dump(mode='json')}" for part in makers]
@@ -130,7 +134,9 @@ def _part(registry: Registry, kind: str, part: Part | None, build: Build, path: 
         inner = getattr(part.settings, setting)
         return _part(registry, nested_parts(part.settings)[setting].kind, inner, build, f"{path}.{setting}")
 
-    factory = registry.find(kind, part.use).load_factory()
-    with torch.random.fork_rng():
+    component = registry.find(kind, part.use)
+    factory = component.load_factory()
+    with torch.random.fork_rng(), making(kind, component.qualified):
         torch.manual_seed(derive_seed(build.seed, f"init:{path}"))
-        return factory(part.settings, replace(build, make=make))
+        made = factory(part.settings, replace(build, make=make))
+    return guarded(made, kind, component.qualified)

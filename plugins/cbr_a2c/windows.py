@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -78,9 +79,10 @@ class LossMeans:
         self._losses: dict[str, list[float]] = defaultdict(list)
 
     def note(self, **losses: float) -> None:
-        """One update's losses per step."""
+        """One update's losses per step; what is not finite belongs to an update that was skipped."""
         for name, value in losses.items():
-            self._losses[name].append(value)
+            if math.isfinite(value):
+                self._losses[name].append(value)
 
     def pop(self) -> dict[str, float | None]:
         """Means since the last call as ``loss_<name>``; None where there was no update."""

@@ -42,13 +42,12 @@ class Play(GamePlay):
 
         Raises:
             CbrError: the game is over, or the play was left.
-            RunFailed: the game offers nothing to do.
         """
         over = self._left or (self.episode.ending and f"the game is over: {self.episode.ending}")
         if over:
             raise CbrError(f"{self.game}: no more steps: {over}")
         if self._choice is None:
-            self._choice = self.actor.decide(self.offered())
+            self._choice = self.actor.decide(self.observation)
         return self._choice
 
     def step(self, decision: Decision | None = None) -> Transition:

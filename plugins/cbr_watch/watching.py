@@ -110,7 +110,6 @@ def watch(
 
     Raises:
         CbrError: there is no such split or game.
-        RunFailed: a game offers nothing to do.
     """
     played = []
     for play in run.plays(split, game, episodes=episodes, seed=seed, greedy=greedy):

@@ -1,0 +1,284 @@
+"""One border around every part of a recipe: what a part gives is checked once, where it enters.
+
+`guarded` leaves a part the object that it is, with its tensors and abilities; its class becomes a subclass whose
+methods look at what the author's methods give. A wrong value, and whatever a part raises or ends with, is a
+`RunFailed` that names the part. What training may do to a sound part is told apart: values that are not
+finite are blamed on a part only if its weights and what it was given are.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import signal
+import traceback
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from inspect import get_annotations
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Generic, Protocol
+
+from cbrcore import interfaces as contracts
+from cbrcore.border.games import GAMES, GameBorder
+from cbrcore.border.values import TOLERANCE, Border, Kind, finite, short
+from cbrcore.errors import CbrError
+from cbrcore.types import Action, Match
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+# -- checks ------------------------------------------------------------------------------------------------------
+
+
+def _encode(it: Border, rows: Any, texts: Sequence[str]) -> Tensor:
+    vectors: Tensor = it.shaped(rows, (len(texts), it.part.dim))
+    if not finite(vectors):
+        text = texts[int((~vectors.isfinite()).any(dim=1).nonzero()[0])]
+        it.refuse(f"values that are not finite for the text {short(text)}", "finite ones")
+    return vectors
+
+
+def _situation(it: Border, given: Any, *_: Any) -> Any:
+    try:
+        hash(given)
+    except TypeError:
+        it.refuse(short(given), "something hashable")
+    return given
+
+
+def _keys(it: Border, keys: Any, contexts: Tensor) -> Any:
+    """[n, ...]: of whatever type, always of one width."""
+    import torch
+
+    shape = tuple(it.a(torch.Tensor, keys, "a tensor").shape)
+    it.memo = it.memo or shape[1:]
+    if shape != (len(contexts), *it.memo):
+        it.refuse(f"shape {shape}", f"{(len(contexts), *it.memo)}")
+    return it.tensor(keys, shape, contexts) if keys.is_floating_point() else keys
+
+
+def _similarities(it: Border, found: Any, queries: Tensor) -> Any:
+    if it.shaped(found, (len(queries), len(it.part))).numel():
+        low, high = (float(value) for value in found.aminmax())  # NaN if there is one
+        if not (low >= -TOLERANCE and high <= 1 + TOLERANCE):
+            looked = found[found != -math.inf]
+            wrong = looked[~((looked >= -TOLERANCE) & (looked <= 1 + TOLERANCE))]
+            if len(wrong):
+                it.refuse(f"{float(wrong[0]):g}", "values in [0, 1], or -inf where it did not look")
+    return found
+
+
+def _retrieve(it: Border, found: Any, keys: Tensor) -> Any:
+    if len(it.a(list | tuple, found, "lists of matches")) != len(keys):
+        it.refuse(f"{len(found)} lists", f"{len(keys)}")
+    for match in chain.from_iterable(found):
+        relevance = it.number("the relevance", it.a(Match, match, "a Match").relevance)
+        if not it.part.threshold < relevance <= 1 + TOLERANCE:
+            it.refuse(f"the relevance {relevance:g}", f"one above the threshold {it.part.threshold:g}, at most 1")
+    return found
+
+
+def _select(it: Border, given: Any, buffer: Sequence[contracts.RetainItem], *_: Any) -> Any:
+    known = {id(item) for item in buffer}
+    for item in it.a(list | tuple, given, "a list of items"):
+        if id(item) not in known:
+            it.refuse(short(item), "items of the buffer")
+    return given
+
+
+def _policy(it: Border, outputs: Any, inputs: Sequence[contracts.AgentInput]) -> Any:
+    if len(it.a(list | tuple, outputs, "a list of outputs")) != len(inputs):
+        it.refuse(f"{len(outputs)} outputs", f"{len(inputs)}")
+    for item, output in zip(inputs, outputs, strict=True):
+        it.a(contracts.PolicyOutput, output, "a PolicyOutput")
+        told = [] if item.relevance is None else [item.relevance]
+        it.tensor(output.logits, (len(item.observation.admissible),), *told)
+        it.tensor(output.value, (), *told)
+    return outputs
+
+
+def _revise(it: Border, given: Any, candidates: Sequence[Any], *_: Any) -> Any:
+    if given is not None and not any(given is candidate for candidate in candidates):
+        it.refuse(short(given), "one of the candidates, or None")
+    return given
+
+
+INDEX = Kind("quantizer", contracts.KeyIndex, {"similarities": _similarities})
+"""Of the index that a quantizer makes, and in whose name it speaks."""
+KINDS: Mapping[str, Kind] = {
+    "environment": GAMES,
+    "text_encoder": Kind("text encoder", contracts.TextEncoder, {"encode": _encode}),
+    "context_encoder": Kind(
+        "context encoder",
+        contracts.ContextEncoder,
+        {
+            "situation": _situation,
+            "view": lambda it, given, *_: it.a(Action, given, "an Action"),
+            "contexts_of_pairs": lambda it, found, pairs: it.tensor(found, (len(pairs), it.part.dim)),
+        },
+        (contracts.ViewsActions, contracts.PlacesObjects),
+    ),
+    "quantizer": Kind(
+        "quantizer",
+        contracts.Quantizer,
+        {
+            "keys": _keys,
+            "similarity": lambda it, found, left, keys: it.unit(found, (len(left),), left, keys),
+            "pair_similarity": lambda it, found, left, right: it.unit(found, (len(left),), left, right),
+            "regularizer": lambda it, found, contexts: it.tensor(found, (), contexts),
+            "index": lambda it, made: _inside(made, Border(INDEX, it.name), "index"),
+        },
+    ),
+    "memory": Kind("memory", contracts.Memory, {"retrieve": _retrieve}),
+    "retain_policy": Kind("retain policy", contracts.RetainPolicy, {"select": _select}),
+    "agent": Kind(
+        "agent", contracts.NeuralAgent, {"policy": _policy, "revise": _revise}, (contracts.RevisingAgent,)
+    ),
+    "learner": Kind("learner", contracts.Learner, {"pop_losses": Border.figures}),
+    "pretraining": Kind(
+        "pretraining", contracts.Pretraining, {"run": lambda it, given, _: given and it.facts(given)}
+    ),
+    "recorder": Kind("recorder", contracts.Recorder, {}),
+}
+TOLD_BY_CALLER = {"begin", "write", "finish", "close", "save", "load", "read", "merge"}
+"""Of recorders and memories: whoever calls these knows how to say what is wrong with a file."""
+
+
+# -- around a part -----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def making(kind: str, name: str) -> Iterator[None]:
+    """What a factory raises unexpectedly is the failure of its component."""
+    try:
+        yield
+    except CbrError:
+        raise
+    except BaseException as error:
+        if of_the_user(error):
+            raise
+        raise Border(KINDS[kind], name).failure("could not be made", error) from error
+
+
+def guarded(made: Any, kind: str, name: str) -> Any:
+    """The part itself, with a border around its methods.
+
+    Args:
+        made: what the factory of the component `name` of this kind gave.
+
+    Raises:
+        RunFailed: it is no such part.
+    """
+    border = (GameBorder if kind == "environment" else Border)(KINDS[kind], name)
+    part = _inside(made, border, "its factory")
+    if kind in ("environment", "agent") and isinstance(part, contracts.TellsHandicaps):
+        border.method = "the attribute handicaps"
+        border.facts(part.handicaps)
+        border.method = ""
+    return part
+
+
+def of_the_user(error: BaseException) -> bool:
+    """Whether this is Ctrl-C, and not a part that raised KeyboardInterrupt: Python's own handler raises it
+    anywhere, that of `graceful_interrupt` in itself."""
+    if not isinstance(error, KeyboardInterrupt):
+        return False
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    by_ours = frames[-1].f_globals.get("__name__") == "cbrcore.console"
+    return by_ours or signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+class _Guarded:
+    """Marks the classes made here."""
+
+    __slots__ = ()
+
+
+def _inside(made: Any, border: Border, maker: str) -> Any:
+    """The part, with checked methods: those of a subclass of its class. What it has beside its class, and all
+    where the class cannot be replaced, is put into the part."""
+    kind, own = type(made), vars(made) if hasattr(made, "__dict__") else {}
+    if issubclass(kind, _Guarded):
+        return made
+    border.method, contract = maker, border.kind.contract
+    if lacking := [name for name in _members(contract) if isinstance(made, type) or not _has(made, name)]:
+        border.refuse(short(made), f"a part of the kind {contract.__name__}: it lacks {', '.join(lacking)}")
+    border.method = ""
+    asked = (contract, *border.kind.abilities, contracts.ReportsMetrics)
+    names = {name for each in asked for name in _methods(each) if _has(made, name)}
+    of_class = {name for name in names if name not in own and hasattr(kind, name)}
+    if not _replace_class(made, kind, of_class, border):
+        of_class = set()
+    for name in names - of_class:
+        own[name] = functools.partial(_checked(border, name, _always(getattr(made, name))), made)
+    return made
+
+
+def _always(call: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]:
+    return lambda part: call
+
+
+def _replace_class(made: Any, kind: type, names: set[str], border: Border) -> bool:
+    """Whether the part could be given a subclass of its class with these methods checked."""
+    made_of: list[type] = []
+
+    def checked(name: str) -> Callable[..., Any]:
+        return _checked(border, name, lambda part: getattr(super(made_of[0], part), name))
+
+    body: dict[str, Any] = {"__slots__": (), "__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    body |= {name: checked(name) for name in names}
+    try:
+        made_of.append(types.new_class(kind.__name__, (kind, _Guarded), {}, lambda space: space.update(body)))
+        object.__setattr__(made, "__class__", made_of[0])
+    except TypeError:  # a class that takes no subclass, or an object of C
+        return False
+    return True
+
+
+def _checked(border: Border, name: str, find: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
+    """A method that calls what `find` gives for the part, and looks at what comes back."""
+    check = Border.figures if name == "metrics" else border.kind.checks.get(name)
+    told = name in TOLD_BY_CALLER and border.kind.contract in (contracts.Recorder, contracts.Memory)
+
+    def method(part: Any, *args: Any, **kwargs: Any) -> Any:
+        call = find(part)
+        if border.method:
+            return call(*args, **kwargs)
+        border.method, border.part = name, part
+        try:
+            values = border.begin([*args, *kwargs.values()])
+            named = dict(zip(kwargs, values[len(args) :], strict=True))
+            given = call(*values[: len(args)], **named)
+            return given if check is None else check(border, given, *values)
+        except BaseException as error:
+            if isinstance(error, CbrError) or (told and isinstance(error, Exception)) or of_the_user(error):
+                raise
+            raise border.failure(f"failed in {name}", error) from error
+        finally:
+            border.method, border.part = "", None
+
+    return method
+
+
+@functools.cache
+def _members(protocol: type) -> list[str]:
+    """All that a part of this contract has, in the order of the contract."""
+    bases = [base for base in protocol.__mro__ if base not in (object, Protocol, Generic)]
+    named = [name for base in bases for name in (*get_annotations(base), *vars(base))]
+    return [name for name in dict.fromkeys(named) if name == "__len__" or not name.startswith("_")]
+
+
+@functools.cache
+def _methods(protocol: type) -> list[str]:
+    """The methods of a contract, but for those of `Trainable`, which torch calls too."""
+    return [
+        name for name in _members(protocol)
+        if name != "__len__" and hasattr(protocol, name) and not hasattr(contracts.Trainable, name)
+    ]  # fmt: skip
+
+
+def _has(made: Any, name: str) -> bool:
+    """Asks the class first: a property may be slow."""
+    return hasattr(type(made), name) or hasattr(made, name)

@@ -138,7 +138,11 @@ memory: {threshold: 0.0}
 retain_policy: {use: toylab/all}
 agent: {use: toylab/linear}
 recorders: []
-training: {update_every: 4, agent_learning_rate: 0.01, retriever_learning_rate: 0.01, pretrain: {episodes: 2, epochs: 1}}
+training:
+  update_every: 4
+  agent_learning_rate: 0.01
+  retriever_learning_rate: 0.01
+  pretrain: {episodes: 2, epochs: 1}
 evaluation: {passes: 1, modes: [sampled]}
 run: {episodes: 4, checkpoint_every: 4}
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from cbrcore.console import StopRequest
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
 from cbrcore.runs import Work
+from cbrcore.runs import assemble as assembling
 from cbrcore.runs.assemble import assemble, assemble_learning
 from cbrcore.runs.folder import Recorders, RunFolder
 from cbrcore.runs.trainer import Trainer
@@ -21,6 +23,9 @@ from cbrcore.runs.trainer import Trainer
 RECIPE = Path(__file__).parents[2] / "recipes" / "text_cbr_twc.yaml"
 JERICHO = RECIPE.with_name("bike_cbr_jericho.yaml")
 STEPS = 600
+PIECE, PIECES = 300, 9
+"""Steps that are timed at once, and how often."""
+MOST_FOR_THE_BORDER = 1.05
 LEAST_GAIN = 2
 """How many times as fast training on Zork I is when all valid actions are in the cache, at least."""
 
@@ -90,3 +95,25 @@ def test_jericho_trains_many_times_as_fast_from_the_cache(
     warm = benchmark.pedantic(rate, args=("warm", "environment.cache=true"), rounds=1)
     benchmark.extra_info.update({"steps/s, searching": round(searching, 1), "steps/s, warm": round(warm, 1)})
     assert warm > LEAST_GAIN * searching
+
+
+def test_the_border_around_the_parts_costs_little(
+    games_dir: Path, cache_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, benchmark: BenchmarkFixture
+) -> None:
+    """The same steps with and without, in turn, and the median of the ratios."""
+    monkeypatch.setenv("CBR_GAMES", str(games_dir))
+    monkeypatch.setenv("CBR_CACHE", str(cache_dir))
+    guarded = assembling.guarded
+    steps = dict.fromkeys(("with", "without"), 1)
+
+    def rate(name: str) -> float:
+        monkeypatch.setattr(assembling, "guarded", guarded if name == "with" else lambda made, kind, of: made)
+        steps[name] += PIECE
+        return train_until(tmp_path / name, steps[name])
+
+    for name in steps:
+        train_until(tmp_path / name, 1)
+    ratios = [rate("without") / rate("with") for _ in range(PIECES)]
+    ratio = benchmark.pedantic(statistics.median, args=(ratios,), rounds=1)
+    benchmark.extra_info["time with the border : without"] = round(ratio, 3)
+    assert ratio < MOST_FOR_THE_BORDER, sorted(ratios)

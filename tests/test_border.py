@@ -1,0 +1,431 @@
+"""The border around the parts: whatever wrong a plugin's part gives or raises, the run ends with its name."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+import toy
+from border_lab import write_lab
+from parts import CosineQuantizer, ScriptedAgent, TableEncoder
+
+from cbrcore.border import guarded, making, of_the_user
+from cbrcore.console import graceful_interrupt
+from cbrcore.errors import RunFailed
+from cbrcore.interfaces import ContextEncoder, Environment, KeyIndex, NeuralAgent, Quantizer, RevisingAgent
+
+NAN, INF = "float('nan')", "float('inf')"
+
+
+@pytest.fixture
+def lab(tmp_path: Path, here, site, monkeypatch: pytest.MonkeyPatch):
+    """Runs the toy laboratory with a part that is spoiled by some lines of Python."""
+    monkeypatch.setattr(toy, "GAMES", dict(toy.GAMES))
+
+    def run(spoiled: str = "", *arguments: str):
+        recipe, plugin = write_lab(tmp_path, spoiled)
+        return here("run", recipe, "--plugin", plugin, "--out", tmp_path / "out", *arguments)
+
+    return run
+
+
+def with_result(change: str, at: int = 3) -> str:
+    """An environment whose step `at` of an episode gives another result."""
+    return f"""
+step = Toy.step
+def spoiled(self, action):
+    result = step(self, action)
+    return {change} if self._steps == {at} else result
+Toy.step = spoiled
+"""
+
+
+def seen(**changes: str) -> str:
+    told = ", ".join(f"{name}={value}" for name, value in changes.items())
+    return with_result(f"replace(result, observation=replace(result.observation, {told}))")
+
+
+ENVIRONMENTS = [
+    (with_result("None"), "step(...) gave None, expected a StepResult"),
+    (with_result("result.observation"), "expected a StepResult"),
+    (with_result("replace(result, reward='1')"), "the reward '1', expected a finite int or float"),
+    (with_result(f"replace(result, reward={INF})"), "the reward inf, expected"),
+    (with_result(f"replace(result, reward=-{INF})"), "the reward -inf, expected"),
+    (with_result(f"replace(result, reward={NAN})"), "the reward nan, expected"),
+    (with_result("replace(result, reward=None)"), "the reward None, expected"),
+    (with_result("replace(result, reward=torch.ones(()))"), "the reward tensor(1.), expected"),
+    (with_result("replace(result, reward=10**400)"), "the reward 1000"),
+    (with_result("replace(result, ending='won')"), "gave 'won', expected an Ending or None"),
+    (with_result("replace(result, observation=None)"), "gave None, expected an Observation"),
+    (seen(score=NAN), "the score nan"),
+    (seen(max_score=INF), "the max_score inf"),
+    (seen(max_score=NAN), "the max_score nan"),
+    (seen(feedback="None"), "feedback None, expected str"),
+    (seen(description="b'x'"), "description b'x', expected str"),
+    (seen(admissible="list(result.observation.admissible)"), "expected tuple"),
+    (seen(admissible="('look',)"), "gave 'look', expected an Action"),
+    (seen(admissible="(Action('go', 'run'),)"), "the template, filled with the entities, as the text"),
+    (seen(admissible="(Action('go x', 'go {}'),)"), "the template, filled with the entities, as the text"),
+    (seen(admissible="(Action('look', 'look', (), ['book']),)"), "tuples of entities and seeds"),
+    (seen(graph="None"), "graph None, expected StateGraph"),
+    (seen(graph="StateGraph((1,))"), "a graph of names, and of triples of names"),
+    (seen(graph="StateGraph(('a',), (('a', 'b'),))"), "a graph of names, and of triples of names"),
+    (seen(scored="('a', 2)"), "failed in step"),
+    ("Toy.reset = lambda self, game, seed: None", "reset(...) gave None, expected an Observation"),
+    ("Toy.games = lambda self, split: ()", "games(...) gave (), expected a game to train on"),
+    ("Toy.games = lambda self, split: (1, 2)", "games(...) gave 1, expected text as a name"),
+    ("Toy.games = lambda self, split: None", "games(...) gave None, expected a tuple of names"),
+    (f"Toy.game_info = lambda self, game: {{'max_score': {INF}}}", "game_info(...) gave"),
+    ("Toy.game_info = lambda self, game: {'max_score': object()}", "expected what fits in JSON"),
+    ("Toy.game_info = lambda self, game: None", "game_info(...) gave None, expected a mapping"),
+    (f"Toy.handicaps = {{'x': {NAN}}}", "the attribute handicaps gave"),
+]
+
+
+def spoiled_init(name: str, lines: str) -> str:
+    return f"{name}.__init__ = lambda self, *_: {lines}"
+
+
+INDEX = "old = Index.similarities\nIndex.similarities = lambda self, q: "
+ENCODE = "encode = Words.encode\nWords.encode = lambda self, texts: "
+NOT_FINITE = "gave values that are not finite"
+VALUE = """
+policy = Linear.policy
+Linear.policy = lambda self, inputs: [replace(out, {}) for out in policy(self, inputs)]
+"""
+OTHERS = {
+    "quantizer": [
+        (f"{INDEX}old(self, q) * {NAN}", "similarities(...) gave nan"),
+        (
+            f"{INDEX}old(self, q) * 0 + 5",
+            "similarities(...) gave 5, expected values in [0, 1]",
+        ),
+        (f"{INDEX}old(self, q) * 0 - 1", "similarities(...) gave -1"),
+        (
+            f"{INDEX}torch.cat([old(self, q), torch.zeros(len(q), 1)], 1)",
+            "similarities(...) gave shape (",
+        ),
+        (f"{INDEX}old(self, q).tolist()", "expected a floating tensor"),
+        (
+            "pair = Cosine.similarity\nCosine.pair_similarity = lambda self, a, b: pair(self, a, b) * 7 + 1.5",
+            "pair_similarity(...) gave",
+        ),
+        (
+            "one = Cosine.similarity\nCosine.similarity = lambda self, a, b: one(self, a, b) * 7 + 1.5",
+            "similarity(...) gave",
+        ),
+        (
+            f"one = Cosine.similarity\nCosine.similarity = lambda self, a, b: one(self, a, b) * {NAN}",
+            "similarity(...) gave values that are not finite",
+        ),
+        (
+            "one = Cosine.similarity\nCosine.similarity = lambda self, a, b: one(self, a, b)[:, None]",
+            "similarity(...) gave shape (",
+        ),
+        ("Cosine.keys = lambda self, contexts: contexts[:1].detach()", "keys(...) gave shape (1, 24), expected ("),
+        (f"Cosine.keys = lambda self, contexts: contexts.detach() * {NAN}", f"keys(...) {NOT_FINITE}"),
+        ("Cosine.keys = lambda self, contexts: None", "keys(...) gave None, expected a tensor"),
+        ("Cosine.regularizer = lambda self, contexts: contexts.sum(dim=1)", "regularizer(...) gave shape ("),
+        (f"Cosine.regularizer = lambda self, c: c.new_full((), {NAN})", f"regularizer(...) {NOT_FINITE}"),
+        ("Cosine.index = lambda self: None", "index(...) gave None"),
+        (f"Cosine.metrics = lambda self: {{'usage': {NAN}}}", "metrics(...) gave usage nan, expected a finite"),
+    ],
+    "agent": [
+        (VALUE.format("value=out.value.reshape(1)"), "policy(...) gave shape (1,), expected ()"),
+        (VALUE.format("logits=out.logits[:1].repeat(9)"), "policy(...) gave shape (9,), expected ("),
+        (VALUE.format("logits=out.logits.long()"), "torch.int64, expected a floating tensor"),
+        (VALUE.format(f"logits=out.logits * {NAN}"), "policy(...) gave values that are not finite"),
+        (VALUE.format(f"value=out.value * {INF}"), "policy(...) gave values that are not finite"),
+        (VALUE.format("value=1.0"), "policy(...) gave 1.0, expected a floating tensor"),
+        ("Linear.policy = lambda self, inputs: []", "policy(...) gave 0 outputs, expected 1"),
+        ("Linear.policy = lambda self, inputs: None", "policy(...) gave None, expected a list"),
+        ("Linear.policy = lambda self, inputs: [None for _ in inputs]", "gave None, expected a PolicyOutput"),
+        (f"Linear.handicaps = {{'x': {NAN}}}", "the attribute handicaps gave"),
+    ],
+    "context encoder": [
+        ("Mean.contexts_of_pairs = lambda self, pairs: torch.zeros(len(pairs), 5)", ", 5), expected ("),
+        (
+            f"Mean.contexts_of_pairs = lambda self, pairs: torch.full((len(pairs), 24), {NAN})",
+            f"contexts_of_pairs(...) {NOT_FINITE}",
+        ),
+        ("Mean.contexts_of_pairs = lambda self, pairs: torch.zeros(len(pairs), 24).long()", "torch.int64"),
+        ("Mean.contexts_of_pairs = lambda self, pairs: None", "gave None, expected a floating tensor"),
+        ("Mean.situation = lambda self, observation, past: [1]", "gave [1], expected something hashable"),
+    ],
+    "text encoder": [
+        (
+            "encode = Words.encode\nWords.encode = lambda self, texts: torch.stack(["
+            f"row * {NAN} if 'shelf' in text else row for row, text in zip(encode(self, texts), texts)])",
+            "encode(...) gave values that are not finite for the text '",
+        ),
+        ("Words.encode = lambda self, texts: torch.zeros(len(texts), 7)", ", 7), expected ("),
+        ("Words.encode = lambda self, texts: [[0.0] * 24 for text in texts]", "expected a floating tensor"),
+    ],
+    "retain policy": [
+        ("All.select = lambda self, buffer, rng: [None]", "select(...) gave None, expected items of the buffer"),
+        ("All.select = lambda self, buffer, rng: [replace(buffer[0])]", "expected items of the buffer"),
+        ("All.select = lambda self, buffer, rng: None", "select(...) gave None, expected a list"),
+    ],
+}  # fmt: skip
+PARTS = {
+    "environment": "toy", "quantizer": "cosine", "agent": "linear", "context encoder": "mean",
+    "text encoder": "words", "retain policy": "all",
+}  # fmt: skip
+CLASSES = {
+    "environment": "Toy", "quantizer": "Cosine", "agent": "Linear", "context encoder": "Mean",
+    "text encoder": "Words", "retain policy": "All",
+}  # fmt: skip
+
+
+def refused(done, kind: str, tmp_path: Path) -> str:
+    """The message of a run that failed because of this part; without a traceback."""
+    said = done.stderr
+    assert done.returncode == 1, said
+    assert f"{kind} toylab/{PARTS[kind]}" in said
+    assert "Traceback" not in said
+    assert "mend the plugin 'toylab'" in said
+    return said
+
+
+@pytest.mark.parametrize(("spoiled", "told"), ENVIRONMENTS)
+def test_what_is_wrong_with_an_environment_is_told(spoiled: str, told: str, lab, tmp_path: Path):
+    assert told in refused(lab(spoiled), "environment", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spoiled", "told"), [(kind, *case) for kind, cases in OTHERS.items() for case in cases]
+)
+def test_what_is_wrong_with_a_part_is_told(kind: str, spoiled: str, told: str, lab, tmp_path: Path):
+    assert told in refused(lab(spoiled), kind, tmp_path)
+
+
+def test_one_infinite_reward_stops_the_run_and_names_game_and_step(lab, tmp_path: Path):
+    said = refused(lab(with_result(f"replace(result, reward={INF})", at=4)), "environment", tmp_path)
+    assert "the reward inf, expected a finite int or float (game '" in said
+    assert "step 4)" in said
+    assert "skipped" not in (tmp_path / "out" / "run.log").read_text()
+
+
+RAISED = {"environment": "step", "agent": "policy", "quantizer": "keys", "context encoder": "contexts_of_pairs",
+          "text encoder": "encode", "retain policy": "select"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "error", ["SystemExit(0)", "SystemExit(3)", "KeyboardInterrupt()", "GeneratorExit()", "ValueError('boom')"]
+)
+@pytest.mark.parametrize("kind", RAISED)
+def test_whatever_a_part_raises_is_its_failure(kind: str, error: str, lab, tmp_path: Path):
+    method = RAISED[kind]
+    lines = f"def raising(self, *_):\n    raise {error}\n{CLASSES[kind]}.{method} = raising"
+    said = refused(lab(lines), kind, tmp_path)
+    assert f"failed in {method}" in said
+    assert error.partition("(")[0] in said
+    log = (tmp_path / "out" / "run.log").read_text()
+    assert "Traceback" in log
+    assert "in raising" in log
+    assert not (tmp_path / "out" / "results.json").exists()
+
+
+@pytest.mark.parametrize("kind", PARTS)
+@pytest.mark.parametrize("error", ["SystemExit(0)", "KeyboardInterrupt()", "RuntimeError('boom')"])
+def test_a_factory_that_raises_is_named(kind: str, error: str, lab, tmp_path: Path):
+    lines = f"def raising(*_):\n    raise {error}\n{CLASSES[kind]} = raising"
+    assert f"could not be made: {error.partition('(')[0]}" in refused(lab(lines), kind, tmp_path)
+
+
+@pytest.mark.parametrize("kind", PARTS)
+@pytest.mark.parametrize("made", ["None", "object()", "int"])
+def test_a_factory_that_gives_no_such_part_is_named(kind: str, made: str, lab, tmp_path: Path):
+    said = refused(lab(f"{CLASSES[kind]} = lambda *_: {made}"), kind, tmp_path)
+    assert "its factory gave " in said
+    assert "it lacks " in said
+
+
+# What is sound stays what it was
+
+
+def test_a_guarded_part_is_still_the_object_that_it_was():
+    for kind, part, contract in (
+        ("environment", toy.ToyEnvironment(), Environment),
+        ("agent", ScriptedAgent("look"), NeuralAgent),
+        ("quantizer", CosineQuantizer(), Quantizer),
+        ("context_encoder", TableEncoder({"cup": [1.0, 0.0]}), ContextEncoder),
+    ):
+        names, of = repr(part).partition(" object at")[0], type(part)
+        assert guarded(part, kind, "lab/it") is part
+        assert guarded(part, kind, "lab/it") is part
+        assert isinstance(part, of)
+        assert isinstance(part, contract)
+        assert not isinstance(part, RevisingAgent)
+        assert repr(part).partition(" object at")[0] == names
+    assert list(ScriptedAgent("look").state_dict()) == list(
+        guarded(ScriptedAgent("x"), "agent", "a/b").state_dict()
+    )
+    assert isinstance(guarded(CosineQuantizer(), "quantizer", "lab/it").index(), KeyIndex)
+
+
+def test_parts_of_any_make_are_guarded():
+    """With slots, frozen, with a method beside the class, with everything by delegation."""
+    from dataclasses import dataclass
+    from types import SimpleNamespace
+
+    class Slotted:
+        __slots__ = ()
+
+        def select(self, buffer, rng):
+            return None
+
+    @dataclass(frozen=True)
+    class Frozen:
+        def select(self, buffer, rng):
+            return None
+
+    class Delegating:
+        def __getattr__(self, name):
+            if name != "select":
+                raise AttributeError(name)
+            return lambda buffer, rng: None
+
+    beside = Frozen()
+    vars(beside)["select"] = lambda buffer, rng: None
+    for part in (Slotted(), Frozen(), beside, SimpleNamespace(select=lambda buffer, rng: None), Delegating()):
+        with pytest.raises(RunFailed, match=r"retain policy lab/it: select\(\.\.\.\) gave None"):
+            guarded(part, "retain_policy", "lab/it").select([], None)
+
+
+def test_ctrl_c_stays_an_interrupt():
+    def interrupted(times: int) -> KeyboardInterrupt:
+        try:
+            for _ in range(times):
+                signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as error:
+            return error
+        raise AssertionError("no interrupt")
+
+    with pytest.raises(KeyboardInterrupt), making("agent", "lab/it"):
+        signal.raise_signal(signal.SIGINT)  # outside of a run: Python's own handler
+    with graceful_interrupt() as stop:
+        assert of_the_user(interrupted(2))
+        assert stop
+    with graceful_interrupt(), pytest.raises(RunFailed, match="KeyboardInterrupt"), making("agent", "lab/it"):
+        raise KeyboardInterrupt
+
+
+def test_an_update_whose_loss_is_not_finite_is_skipped_and_the_run_goes_on(lab, tmp_path: Path):
+    """A finite reward may be too large for a loss: no part gave anything wrong."""
+    done = lab(with_result("replace(result, reward=1e38 if self._game == 'books' and not once.append(1) and "
+                           "len(once) == 4 else result.reward)", at=1) + "once = []")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    log = (tmp_path / "out" / "run.log").read_text()
+    assert "agent: update skipped" in log
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["training"]["skipped_updates"] >= 1
+
+
+def test_weights_that_are_not_finite_any_more_are_told_apart_from_a_wrong_part(lab, tmp_path: Path):
+    lines = f"""
+train = Linear.train
+def spoil(self, mode=True):
+    if not mode and self.training:
+        with torch.no_grad():
+            self.weight.mul_({NAN})
+    return train(self, mode)
+Linear.train = spoil
+Linear.__init__ = (lambda init: lambda self, *args: (init(self, *args), train(self, False))[0])(Linear.__init__)
+"""
+    done = lab(lines)
+    assert done.returncode == 1
+    assert "the agent toylab/linear diverged" in done.stderr
+    assert "lower the learning rates" in done.stderr
+
+
+# Texts
+
+
+@pytest.mark.parametrize("thing", ["b\udce9d", "\ud83d", "x\udfff y", "a\ud83d\udc80"])
+def test_half_characters_are_replaced_where_they_enter(thing: str, lab, here, tmp_path: Path):
+    goals = {f"books{thing}": {thing: "shelf"}, "plates": {f"{thing}x": "rack"}}
+    lines = f"import toy\ntoy.GAMES = {goals!a}\nToy.games = lambda self, split: tuple(toy.GAMES)"
+    done = lab(lines)
+    assert done.returncode == 0, done.stderr
+    out, plugin = tmp_path / "out", tmp_path / "toylab.py"
+    assert (out / "results.json").read_text(encoding="utf-8")
+    escaped = thing.encode("utf-8", "backslashreplace").decode()
+    games = [json.loads(line)["game"] for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert f"books{escaped}" in games
+    play = ["play", out, "--plugin", plugin]
+    for command in (["cases", "list", out], ["cases", "export", out, tmp_path / "exported"], play):
+        told = here(*command)
+        assert told.returncode == 0, (command, told.stderr)
+
+
+OWN = ["b\udce9d", "b\udceed", "béd"]
+
+
+def test_different_half_characters_stay_different_and_the_game_gets_its_own():
+    class Odd(toy.ToyEnvironment):
+        def reset(self, game, seed):
+            super().reset(game, seed)
+            self._goals = dict(zip(OWN, ("shelf", "rack", "hook"), strict=True))
+            self._where = dict.fromkeys(self._goals, "floor")
+            return self._observe("", None)
+
+        def step(self, action):
+            self.got = action
+            return super().step(action)
+
+    odd = guarded(Odd(), "environment", "lab/odd")
+    first = odd.reset("books", 1)
+    texts = [action.text for action in first.admissible]
+    assert len(set(texts)) == 4
+    "".join([*texts, *first.graph.nodes]).encode()
+    for own in OWN:
+        odd.reset("books", 1)
+        clean = own.encode("utf-8", "backslashreplace").decode()
+        (action,) = [each for each in first.admissible if each.entities == (clean,)]
+        assert odd.step(action).observation.last_action == f"take {clean}"
+        assert odd.got.entities == (own,)
+
+
+@pytest.mark.parametrize("thing", ["[/red] lid [bold]", "<b>lid</b>", "100% {cup", "späti ☕"])
+def test_marks_in_a_games_text_are_shown_as_they_are(thing: str, lab, here, tmp_path: Path):
+    done = lab(f"import toy\ntoy.GAMES['books'] = {{{thing!r}: 'shelf'}}")
+    assert done.returncode == 0, done.stderr
+    told = here("play", tmp_path / "out", "--plugin", tmp_path / "toylab.py", "--game", "books")
+    assert told.returncode == 0, told.stderr
+    assert " ".join(thing.split()) in " ".join(told.stdout.split())
+
+
+# Nothing to do
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_where_nothing_can_be_done_the_episode_ends_and_is_counted(at: int, lab, here, tmp_path: Path):
+    lines = f"""
+observe = Toy._observe
+def emptied(self, feedback, last):
+    seen = observe(self, feedback, last)
+    return replace(seen, admissible=()) if self._game == "books" and self._steps >= {at} else seen
+Toy._observe = emptied
+"""
+    done = lab(lines)
+    assert done.returncode == 0, done.stderr
+    out, plugin = tmp_path / "out", tmp_path / "toylab.py"
+    results = json.loads((out / "results.json").read_text())
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert results["training"]["endings"]["no_actions"] == 4
+    assert results["evaluation"]["in"]["endings"]["no_actions"] == 1
+    assert {row["steps"] for row in rows if row["ending"] == "no_actions"} == {at}
+    told = here("play", out, "--plugin", plugin, "--game", "books")
+    assert told.returncode == 0, told.stderr
+    assert "no_actions" in told.stdout
+    report = here("report", out, "--plugin", plugin, "--out", tmp_path / "report")
+    assert report.returncode == 0, report.stderr
+
+
+def test_a_budget_of_steps_does_not_wait_for_games_that_offer_nothing(lab):
+    lines = "observe = Toy._observe\nToy._observe = lambda *a: replace(observe(*a), admissible=())"
+    done = lab(lines, "--set", "run.episodes=null", "--set", "run.env_steps=30")
+    assert done.returncode == 1
+    assert "no game offers anything to do" in done.stderr

@@ -109,7 +109,8 @@ class Build:
 
 @runtime_checkable
 class Environment(Protocol):
-    """A family of text games in named splits; one game is played at a time.
+    """A family of text games in named splits; one game is played at a time. An observation without admissible
+    actions ends the episode (`Ending.NO_ACTIONS`); names and actions come back as they were given.
 
     `handicaps` names everything that makes the task easier than the bare text game (ground-truth
     graph, filtered commands ...); it is copied into the results. Optional abilities: `ConcurrentEnvironment`,

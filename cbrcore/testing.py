@@ -764,6 +764,8 @@ class EnvironmentSuite(Suite):
             start = observation.score
             for _ in range(200):
                 self.check_observation(observation)
+                if not observation.admissible:  # the episode ends there: `Ending.NO_ACTIONS`
+                    break
                 result = environment.step(observation.admissible[rng.integers(len(observation.admissible))])
                 observation, total = result.observation, total + result.reward
                 if result.ending is not None:
@@ -773,7 +775,6 @@ class EnvironmentSuite(Suite):
 
     def check_observation(self, observation: Observation) -> None:
         texts = [action.text for action in observation.admissible]
-        assert texts
         assert texts == sorted(set(texts))
         for action in observation.admissible:
             assert Action.from_template(action.template, action.entities).text == action.text

@@ -114,20 +114,3 @@ def here(cache_dir: Path) -> Callable[..., Done]:
         return Done(done.exit_code, done.stdout, done.stderr)
 
     return call
-
-
-@pytest.fixture
-def benchmark_seconds() -> Callable[..., Any]:
-    """What a call gives, which took at most so many seconds of the processor, the best of three times."""
-    import time
-
-    def call(what: Callable[[], Any], limit: float) -> Any:
-        seconds, found = [], None
-        for _ in range(3):
-            started = time.process_time()
-            found = what()
-            seconds.append(time.process_time() - started)
-        assert min(seconds) <= limit
-        return found
-
-    return call

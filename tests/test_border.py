@@ -1,236 +1,431 @@
-"""The border around parts: what a part gives that is not as its contract says stops the run and names the part."""
+"""The border around the parts: whatever wrong a plugin's part gives or raises, the run ends with its name."""
 
 from __future__ import annotations
 
 import json
-from itertools import permutations
+import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+import toy
+from border_lab import write_lab
+from parts import CosineQuantizer, ScriptedAgent, TableEncoder
 
-from cbrcore.cycle.reasoner import first_order
-from cbrcore.types import fill
+from cbrcore.border import guarded, making, of_the_user
+from cbrcore.console import graceful_interrupt
+from cbrcore.errors import RunFailed
+from cbrcore.interfaces import ContextEncoder, Environment, KeyIndex, NeuralAgent, Quantizer, RevisingAgent
 
-TESTS = Path(__file__).parent
-PLUGIN = TESTS / "odd_parts.py"
-SMOKE = TESTS.parent / "recipes" / "smoke" / "text_cbr_generated.yaml"
-SETTINGS = {
-    "environment": "{use: odd_parts/odd}",
-    "text_encoder.use": "odd_parts/odd",
-    "text_encoder.dim": "24",
-    "context_encoder.use": "odd_parts/odd",
-    "context_encoder.heads": "4",
-    "quantizer": "{use: odd_parts/odd}",
-    "memory.use": "odd_parts/odd",
-    "memory.threshold": "0",
-    "retain_policy.use": "odd_parts/odd",
-    "agent.use": "odd_parts/odd",
-    "agent.unit": "sentence",
-    "agent.hidden": "8",
-    "learner": "{use: odd_parts/odd}",
-    "training.retriever_learning_rate": "0.001",
-    "training.pretrain.episodes": "0",
-    "evaluation.modes": "[sampled]",
-    "evaluation.splits": "[in]",
-    "recorders": "[]",
-    "run.episodes": "6",
-}
+NAN, INF = "float('nan')", "float('inf')"
 
 
 @pytest.fixture
-def play(here, tmp_path, monkeypatch):
-    """Runs the recipe of odd parts, one of which is odd; (exit code, stderr, its log, its folder)."""
+def lab(tmp_path: Path, here, site, monkeypatch: pytest.MonkeyPatch):
+    """Runs the toy laboratory with a part that is spoiled by some lines of Python."""
+    monkeypatch.setattr(toy, "GAMES", dict(toy.GAMES))
 
-    def call(odd: str, *words):
-        monkeypatch.setenv("ODD", odd)
-        sets = [word for item in SETTINGS.items() for word in ("--set", "=".join(item))]
-        out = tmp_path / "run"
-        done = here("run", SMOKE, *sets, *words, "--out", out, "--plugin", PLUGIN)
-        log = (out / "run.log").read_text() if (out / "run.log").exists() else ""
-        return done.returncode, done.stderr, log, out
+    def run(spoiled: str = "", *arguments: str):
+        recipe, plugin = write_lab(tmp_path, spoiled)
+        return here("run", recipe, "--plugin", plugin, "--out", tmp_path / "out", *arguments)
 
-    return call
+    return run
 
 
-def test_sound_parts_run(play):
-    code, told, _, out = play("")
-    assert code == 0, told
-    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    assert sum(row["reused"] for row in rows) > 0  # the memory is asked
+def with_result(change: str, at: int = 3) -> str:
+    """An environment whose step `at` of an episode gives another result."""
+    return f"""
+step = Toy.step
+def spoiled(self, action):
+    result = step(self, action)
+    return {change} if self._steps == {at} else result
+Toy.step = spoiled
+"""
 
 
-GAME = ("odd_parts/odd", "game '", "seed ", "step ")
-ODD = {
-    # games
-    "environment.step|None": ("step(...) gave None, expected a StepResult", *GAME),
-    "environment.step|replace(given, reward='1')": ("reward '1', expected a finite int or float", *GAME),
-    "environment.step|replace(given, reward=INF)": ("the reward inf, expected a finite int or float", *GAME),
-    "environment.step|replace(given, reward=NAN)": ("the reward nan", *GAME),
-    "environment.step|replace(given, reward=10**400)": ("the reward 1000", *GAME),
-    "environment.step|replace(given, reward=None)": ("the reward None", *GAME),
-    "environment.step|replace(given, ending='won!')": ("gave 'won!', expected an Ending or None", *GAME),
-    "environment.step|replace(given, observation=None)": ("gave None, expected an Observation", *GAME),
-    "environment.step|replace(given, observation=replace(given.observation, max_score=INF))": ("max_score inf",),
-    "environment.step|replace(given, observation=replace(given.observation, score=NAN))": ("the score nan", *GAME),
-    "environment.step|replace(given, observation=replace(given.observation, feedback=None))": ("feedback None",),
-    "environment.step|replace(given, observation=replace(given.observation, admissible=('look',)))": (
-        "gave 'look', expected an Action",
-    ),
-    "environment.step|replace(given, observation=replace(given.observation, admissible=[]))": ("admissible []",),
-    "environment.step|replace(given, observation=replace(given.observation, "
-    "admissible=(Action('eat it', 'eat {}', ('that',)),)))": ("expected the template, filled",),
-    "environment.step|replace(given, observation=replace(given.observation, graph=StateGraph(('a', 3))))": (
-        "expected a graph of names",
-    ),
-    "environment.reset|replace(given, max_score=NAN)": ("reset(...) gave the max_score nan", "game '"),
-    "environment.reset|'a room'": ("reset(...) gave 'a room', expected an Observation", "game '"),
-    "environment.games!|'train'": ("games(...) gave 'train', expected a tuple of names",),
-    "environment.games!|(1, 2)": ("games(...) gave 1, expected text as a name",),
-    "environment.game_info!|{'max_score': INF}": ("game_info(...) gave", "expected what fits in JSON"),
-    "environment.game_info!|None": ("game_info(...) gave None, expected a mapping",),
-    "environment.step|throw(ValueError('torn'))": ("the environment odd_parts/odd failed in step", "torn"),
-    "environment.step|throw(SystemExit(0))": ("the environment odd_parts/odd failed in step", "SystemExit: 0"),
-    "environment.step|throw(KeyboardInterrupt())": ("failed in step", "KeyboardInterrupt"),
-    "environment.reset|throw(GeneratorExit())": ("failed in reset", "GeneratorExit"),
-    # vectors
-    "text_encoder.encode!|given * NAN": ("text encoder odd_parts/odd: encode(...) gave", "for the text '"),
-    "text_encoder.encode!|given[:, :-1]": ("gave shape (", ", 23), expected (", ", 24)"),
-    "text_encoder.encode!|given.tolist()": ("expected a floating tensor",),
-    "text_encoder.encode!|given.long()": ("gave torch.int64, expected a floating tensor",),
-    "context_encoder.contexts_of_pairs|given * INF": ("context encoder odd_parts/odd", "not finite"),
-    "context_encoder.contexts_of_pairs|given[:-1]": ("contexts_of_pairs(...) gave shape ("),
-    "context_encoder.situation|[given]": ("situation(...) gave", "expected something hashable"),
-    "quantizer.keys|given[:, :-1]": ("quantizer odd_parts/odd: keys(...) gave shape (",),
-    "quantizer.keys|given * NAN": ("quantizer odd_parts/odd: keys(...) gave values that are not finite",),
-    "quantizer.keys|None": ("keys(...) gave None, expected a tensor",),
-    "quantizer.similarity!|given * 7 + 2": ("quantizer odd_parts/odd: similarity(...) gave", "values in [0, 1]"),
-    "quantizer.similarity!|given[:, None]": ("similarity(...) gave shape (", ", 1), expected ("),
-    "quantizer.regularizer!|given + torch.zeros(2)": ("regularizer(...) gave shape (2,), expected ()",),
-    "index.similarities!|given * NAN": ("quantizer odd_parts/odd: similarities(...) gave nan",),
-    "index.similarities!|given * 0 + 5": ("similarities(...) gave 5, expected values in [0, 1]",),
-    "index.similarities!|given * 0 - 1": ("similarities(...) gave -1, expected values in [0, 1]",),
-    "index.similarities!|torch.cat([given, given[:, :1]], dim=1)": (
-        "similarities(...) gave shape (", "expected (",
-    ),
-    "memory.retrieve!|given[:-1]": ("memory odd_parts/odd: retrieve(...) gave",),
-    "memory.retrieve!|[[replace(m, relevance=NAN) for m in one] for one in given]": ("the relevance nan",),
-    "memory.retrieve!|[[replace(m, relevance=7.0) for m in one] for one in given]": ("the relevance 7, expected",),
-    "retain_policy.select!|[replace(item) for item in given]": ("retain policy odd_parts/odd: select(...) gave",),
-    "retain_policy.select!|None": ("select(...) gave None, expected a list of items",),
-    # agents and learners
-    "agent.policy!|[replace(o, value=o.value.reshape(1)) for o in given]": ("gave shape (1,), expected ()",),
-    "agent.policy!|[replace(o, logits=o.logits[:-1]) for o in given]": (
-        "agent odd_parts/odd: policy(...) gave shape",
-    ),
-    "agent.policy!|[replace(o, logits=o.logits * NAN) for o in given]": (
-        "policy(...) gave values that are not finite",
-    ),
-    "agent.policy!|[replace(o, value=None) for o in given]": (
-        "policy(...) gave None, expected a floating tensor",
-    ),
-    "agent.policy!|[]": ("policy(...) gave 0 outputs, expected 1",),
-    "agent.policy|throw(SystemExit(3))": ("the agent odd_parts/odd failed in policy", "SystemExit: 3"),
-    "learner.pop_losses|{'loss_policy': NAN}": ("learner odd_parts/odd: pop_losses(...) gave loss_policy nan",),
-    "learner.pop_losses|[1]": ("pop_losses(...) gave [1], expected a mapping",),
-    "learner.took_step|throw(SystemExit(0))": ("the learner odd_parts/odd failed in took_step", "SystemExit: 0"),
-    # factories
-    "agent|None": ("agent odd_parts/odd: its factory gave None, expected a part of the kind NeuralAgent",),
-    "agent|type(part)": ("its factory gave <class", "it lacks initial_state"),
-    "agent|throw(ValueError('no heads'))": ("the agent odd_parts/odd could not be made: ValueError: no heads",),
-    "agent|throw(SystemExit(0))": ("the agent odd_parts/odd could not be made: SystemExit: 0",),
-    "environment|object()": ("environment odd_parts/odd: its factory gave <object", "it lacks handicaps"),
-    "environment|None": ("its factory gave None, expected a part of the kind Environment",),
-    "quantizer|7": ("quantizer odd_parts/odd: its factory gave 7, expected a part of the kind Quantizer",),
-    "index|None": ("quantizer odd_parts/odd: index(...) gave None, expected a part of the kind KeyIndex",),
-    "memory|[]": ("memory odd_parts/odd: its factory gave []",),
-    "retain_policy|print": ("its factory gave <built-in function print>", "RetainPolicy: it lacks select"),
-    "learner|None": ("learner odd_parts/odd: its factory gave None",),
-    "text_encoder|''": ("text encoder odd_parts/odd: its factory gave ''",),
+def seen(**changes: str) -> str:
+    told = ", ".join(f"{name}={value}" for name, value in changes.items())
+    return with_result(f"replace(result, observation=replace(result.observation, {told}))")
+
+
+ENVIRONMENTS = [
+    (with_result("None"), "step(...) gave None, expected a StepResult"),
+    (with_result("result.observation"), "expected a StepResult"),
+    (with_result("replace(result, reward='1')"), "the reward '1', expected a finite int or float"),
+    (with_result(f"replace(result, reward={INF})"), "the reward inf, expected"),
+    (with_result(f"replace(result, reward=-{INF})"), "the reward -inf, expected"),
+    (with_result(f"replace(result, reward={NAN})"), "the reward nan, expected"),
+    (with_result("replace(result, reward=None)"), "the reward None, expected"),
+    (with_result("replace(result, reward=torch.ones(()))"), "the reward tensor(1.), expected"),
+    (with_result("replace(result, reward=10**400)"), "the reward 1000"),
+    (with_result("replace(result, ending='won')"), "gave 'won', expected an Ending or None"),
+    (with_result("replace(result, observation=None)"), "gave None, expected an Observation"),
+    (seen(score=NAN), "the score nan"),
+    (seen(max_score=INF), "the max_score inf"),
+    (seen(max_score=NAN), "the max_score nan"),
+    (seen(feedback="None"), "feedback None, expected str"),
+    (seen(description="b'x'"), "description b'x', expected str"),
+    (seen(admissible="list(result.observation.admissible)"), "expected tuple"),
+    (seen(admissible="('look',)"), "gave 'look', expected an Action"),
+    (seen(admissible="(Action('go', 'run'),)"), "the template, filled with the entities, as the text"),
+    (seen(admissible="(Action('go x', 'go {}'),)"), "the template, filled with the entities, as the text"),
+    (seen(admissible="(Action('look', 'look', (), ['book']),)"), "tuples of entities and seeds"),
+    (seen(graph="None"), "graph None, expected StateGraph"),
+    (seen(graph="StateGraph((1,))"), "a graph of names, and of triples of names"),
+    (seen(graph="StateGraph(('a',), (('a', 'b'),))"), "a graph of names, and of triples of names"),
+    (seen(scored="('a', 2)"), "failed in step"),
+    ("Toy.reset = lambda self, game, seed: None", "reset(...) gave None, expected an Observation"),
+    ("Toy.games = lambda self, split: ()", "games(...) gave (), expected a game to train on"),
+    ("Toy.games = lambda self, split: (1, 2)", "games(...) gave 1, expected text as a name"),
+    ("Toy.games = lambda self, split: None", "games(...) gave None, expected a tuple of names"),
+    (f"Toy.game_info = lambda self, game: {{'max_score': {INF}}}", "game_info(...) gave"),
+    ("Toy.game_info = lambda self, game: {'max_score': object()}", "expected what fits in JSON"),
+    ("Toy.game_info = lambda self, game: None", "game_info(...) gave None, expected a mapping"),
+    (f"Toy.handicaps = {{'x': {NAN}}}", "the attribute handicaps gave"),
+]
+
+
+def spoiled_init(name: str, lines: str) -> str:
+    return f"{name}.__init__ = lambda self, *_: {lines}"
+
+
+INDEX = "old = Index.similarities\nIndex.similarities = lambda self, q: "
+ENCODE = "encode = Words.encode\nWords.encode = lambda self, texts: "
+NOT_FINITE = "gave values that are not finite"
+VALUE = """
+policy = Linear.policy
+Linear.policy = lambda self, inputs: [replace(out, {}) for out in policy(self, inputs)]
+"""
+OTHERS = {
+    "quantizer": [
+        (f"{INDEX}old(self, q) * {NAN}", "similarities(...) gave nan"),
+        (
+            f"{INDEX}old(self, q) * 0 + 5",
+            "similarities(...) gave 5, expected values in [0, 1]",
+        ),
+        (f"{INDEX}old(self, q) * 0 - 1", "similarities(...) gave -1"),
+        (
+            f"{INDEX}torch.cat([old(self, q), torch.zeros(len(q), 1)], 1)",
+            "similarities(...) gave shape (",
+        ),
+        (f"{INDEX}old(self, q).tolist()", "expected a floating tensor"),
+        (
+            "pair = Cosine.similarity\nCosine.pair_similarity = lambda self, a, b: pair(self, a, b) * 7 + 1.5",
+            "pair_similarity(...) gave",
+        ),
+        (
+            "one = Cosine.similarity\nCosine.similarity = lambda self, a, b: one(self, a, b) * 7 + 1.5",
+            "similarity(...) gave",
+        ),
+        (
+            f"one = Cosine.similarity\nCosine.similarity = lambda self, a, b: one(self, a, b) * {NAN}",
+            "similarity(...) gave values that are not finite",
+        ),
+        (
+            "one = Cosine.similarity\nCosine.similarity = lambda self, a, b: one(self, a, b)[:, None]",
+            "similarity(...) gave shape (",
+        ),
+        ("Cosine.keys = lambda self, contexts: contexts[:1].detach()", "keys(...) gave shape (1, 24), expected ("),
+        (f"Cosine.keys = lambda self, contexts: contexts.detach() * {NAN}", f"keys(...) {NOT_FINITE}"),
+        ("Cosine.keys = lambda self, contexts: None", "keys(...) gave None, expected a tensor"),
+        ("Cosine.regularizer = lambda self, contexts: contexts.sum(dim=1)", "regularizer(...) gave shape ("),
+        (f"Cosine.regularizer = lambda self, c: c.new_full((), {NAN})", f"regularizer(...) {NOT_FINITE}"),
+        ("Cosine.index = lambda self: None", "index(...) gave None"),
+        (f"Cosine.metrics = lambda self: {{'usage': {NAN}}}", "metrics(...) gave usage nan, expected a finite"),
+    ],
+    "agent": [
+        (VALUE.format("value=out.value.reshape(1)"), "policy(...) gave shape (1,), expected ()"),
+        (VALUE.format("logits=out.logits[:1].repeat(9)"), "policy(...) gave shape (9,), expected ("),
+        (VALUE.format("logits=out.logits.long()"), "torch.int64, expected a floating tensor"),
+        (VALUE.format(f"logits=out.logits * {NAN}"), "policy(...) gave values that are not finite"),
+        (VALUE.format(f"value=out.value * {INF}"), "policy(...) gave values that are not finite"),
+        (VALUE.format("value=1.0"), "policy(...) gave 1.0, expected a floating tensor"),
+        ("Linear.policy = lambda self, inputs: []", "policy(...) gave 0 outputs, expected 1"),
+        ("Linear.policy = lambda self, inputs: None", "policy(...) gave None, expected a list"),
+        ("Linear.policy = lambda self, inputs: [None for _ in inputs]", "gave None, expected a PolicyOutput"),
+        (f"Linear.handicaps = {{'x': {NAN}}}", "the attribute handicaps gave"),
+    ],
+    "context encoder": [
+        ("Mean.contexts_of_pairs = lambda self, pairs: torch.zeros(len(pairs), 5)", ", 5), expected ("),
+        (
+            f"Mean.contexts_of_pairs = lambda self, pairs: torch.full((len(pairs), 24), {NAN})",
+            f"contexts_of_pairs(...) {NOT_FINITE}",
+        ),
+        ("Mean.contexts_of_pairs = lambda self, pairs: torch.zeros(len(pairs), 24).long()", "torch.int64"),
+        ("Mean.contexts_of_pairs = lambda self, pairs: None", "gave None, expected a floating tensor"),
+        ("Mean.situation = lambda self, observation, past: [1]", "gave [1], expected something hashable"),
+    ],
+    "text encoder": [
+        (
+            "encode = Words.encode\nWords.encode = lambda self, texts: torch.stack(["
+            f"row * {NAN} if 'shelf' in text else row for row, text in zip(encode(self, texts), texts)])",
+            "encode(...) gave values that are not finite for the text '",
+        ),
+        ("Words.encode = lambda self, texts: torch.zeros(len(texts), 7)", ", 7), expected ("),
+        ("Words.encode = lambda self, texts: [[0.0] * 24 for text in texts]", "expected a floating tensor"),
+    ],
+    "retain policy": [
+        ("All.select = lambda self, buffer, rng: [None]", "select(...) gave None, expected items of the buffer"),
+        ("All.select = lambda self, buffer, rng: [replace(buffer[0])]", "expected items of the buffer"),
+        ("All.select = lambda self, buffer, rng: None", "select(...) gave None, expected a list"),
+    ],
+}  # fmt: skip
+PARTS = {
+    "environment": "toy", "quantizer": "cosine", "agent": "linear", "context encoder": "mean",
+    "text encoder": "words", "retain policy": "all",
+}  # fmt: skip
+CLASSES = {
+    "environment": "Toy", "quantizer": "Cosine", "agent": "Linear", "context encoder": "Mean",
+    "text encoder": "Words", "retain policy": "All",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("odd", "says"), ODD.items(), ids=ODD)
-def test_what_is_not_as_it_should_be_is_named(play, odd, says):
-    code, told, log, _ = play(odd)
-    assert code == 1, told
-    for part in (says,) if isinstance(says, str) else says:
-        assert part in told, told
-    assert "Traceback" not in told
-    if "throw(" in odd:
-        assert "Traceback" in log
+def refused(done, kind: str, tmp_path: Path) -> str:
+    """The message of a run that failed because of this part; without a traceback."""
+    said = done.stderr
+    assert done.returncode == 1, said
+    assert f"{kind} toylab/{PARTS[kind]}" in said
+    assert "Traceback" not in said
+    assert "mend the plugin 'toylab'" in said
+    return said
 
 
-def test_weights_that_training_has_ruined_are_no_fault_of_a_part(play):
-    """The learner skips such updates, and gives up after some, in words of its own."""
-    code, told, *_ = play("", "--set", "training.agent_learning_rate=1", "--set", "training.clip=1e30")
-    assert code in (0, 1)
-    assert "gave values that are not finite" not in told
+@pytest.mark.parametrize(("spoiled", "told"), ENVIRONMENTS)
+def test_what_is_wrong_with_an_environment_is_told(spoiled: str, told: str, lab, tmp_path: Path):
+    assert told in refused(lab(spoiled), "environment", tmp_path)
 
 
-HALF = "b\\udc"
+@pytest.mark.parametrize(
+    ("kind", "spoiled", "told"), [(kind, *case) for kind, cases in OTHERS.items() for case in cases]
+)
+def test_what_is_wrong_with_a_part_is_told(kind: str, spoiled: str, told: str, lab, tmp_path: Path):
+    assert told in refused(lab(spoiled), kind, tmp_path)
 
 
-def test_half_a_character_is_replaced_where_it_enters_and_the_game_gets_its_own(here, tmp_path, monkeypatch, play):
-    """A game whose thing is called by half a character is played, learned, listed and exported as any other."""
-    monkeypatch.setenv("ODD", "")
-    monkeypatch.setitem(SETTINGS, "environment", "{use: odd_parts/odd}")
-    import toy
-
-    monkeypatch.setitem(toy.GAMES, "books", {"b\udce9d": "shelf", "b\udceaf": "rack"})
-    monkeypatch.setitem(toy.GAMES, "plates", {"[/red] lid [bold]": "rack"})
-    code, told, _, out = play("")
-    assert code == 0, told
-    assert HALF in (out / "memory" / "cases.jsonl").read_text(encoding="utf-8").replace("\\\\", "\\")
-    listed = here("cases", out)
-    assert listed.returncode == 0, listed.stderr
-    assert HALF in listed.stdout
-    assert "[/red] lid [bold]" in listed.stdout
-    exported = here("cases", "export", out, tmp_path / "cases")
-    assert exported.returncode == 0, exported.stderr
+def test_one_infinite_reward_stops_the_run_and_names_game_and_step(lab, tmp_path: Path):
+    said = refused(lab(with_result(f"replace(result, reward={INF})", at=4)), "environment", tmp_path)
+    assert "the reward inf, expected a finite int or float (game '" in said
+    assert "step 4)" in said
+    assert "skipped" not in (tmp_path / "out" / "run.log").read_text()
 
 
-@pytest.mark.parametrize("method", ["step", "reset"])
-def test_nothing_to_do_is_an_ending_that_is_counted(play, method):
-    stuck = "replace(given, admissible=())"
-    stuck = (
-        f"replace(given, observation={stuck.replace('given', 'given.observation')})" if method == "step" else stuck
+RAISED = {"environment": "step", "agent": "policy", "quantizer": "keys", "context encoder": "contexts_of_pairs",
+          "text encoder": "encode", "retain policy": "select"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "error", ["SystemExit(0)", "SystemExit(3)", "KeyboardInterrupt()", "GeneratorExit()", "ValueError('boom')"]
+)
+@pytest.mark.parametrize("kind", RAISED)
+def test_whatever_a_part_raises_is_its_failure(kind: str, error: str, lab, tmp_path: Path):
+    method = RAISED[kind]
+    lines = f"def raising(self, *_):\n    raise {error}\n{CLASSES[kind]}.{method} = raising"
+    said = refused(lab(lines), kind, tmp_path)
+    assert f"failed in {method}" in said
+    assert error.partition("(")[0] in said
+    log = (tmp_path / "out" / "run.log").read_text()
+    assert "Traceback" in log
+    assert "in raising" in log
+    assert not (tmp_path / "out" / "results.json").exists()
+
+
+@pytest.mark.parametrize("kind", PARTS)
+@pytest.mark.parametrize("error", ["SystemExit(0)", "KeyboardInterrupt()", "RuntimeError('boom')"])
+def test_a_factory_that_raises_is_named(kind: str, error: str, lab, tmp_path: Path):
+    lines = f"def raising(*_):\n    raise {error}\n{CLASSES[kind]} = raising"
+    assert f"could not be made: {error.partition('(')[0]}" in refused(lab(lines), kind, tmp_path)
+
+
+@pytest.mark.parametrize("kind", PARTS)
+@pytest.mark.parametrize("made", ["None", "object()", "int"])
+def test_a_factory_that_gives_no_such_part_is_named(kind: str, made: str, lab, tmp_path: Path):
+    said = refused(lab(f"{CLASSES[kind]} = lambda *_: {made}"), kind, tmp_path)
+    assert "its factory gave " in said
+    assert "it lacks " in said
+
+
+# What is sound stays what it was
+
+
+def test_a_guarded_part_is_still_the_object_that_it_was():
+    for kind, part, contract in (
+        ("environment", toy.ToyEnvironment(), Environment),
+        ("agent", ScriptedAgent("look"), NeuralAgent),
+        ("quantizer", CosineQuantizer(), Quantizer),
+        ("context_encoder", TableEncoder({"cup": [1.0, 0.0]}), ContextEncoder),
+    ):
+        names, of = repr(part).partition(" object at")[0], type(part)
+        assert guarded(part, kind, "lab/it") is part
+        assert guarded(part, kind, "lab/it") is part
+        assert isinstance(part, of)
+        assert isinstance(part, contract)
+        assert not isinstance(part, RevisingAgent)
+        assert repr(part).partition(" object at")[0] == names
+    assert list(ScriptedAgent("look").state_dict()) == list(
+        guarded(ScriptedAgent("x"), "agent", "a/b").state_dict()
     )
-    code, told, _, out = play(f"environment.{method}|{stuck}")
-    assert code == 0, told
-    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    ended = [row for row in rows if row["ending"] == "no_actions"]
-    assert ended
-    assert {row["steps"] for row in ended} == ({0} if method == "reset" else {1, 3})  # from the third answer on
+    assert isinstance(guarded(CosineQuantizer(), "quantizer", "lab/it").index(), KeyIndex)
+
+
+def test_parts_of_any_make_are_guarded():
+    """With slots, frozen, with a method beside the class, with everything by delegation."""
+    from dataclasses import dataclass
+    from types import SimpleNamespace
+
+    class Slotted:
+        __slots__ = ()
+
+        def select(self, buffer, rng):
+            return None
+
+    @dataclass(frozen=True)
+    class Frozen:
+        def select(self, buffer, rng):
+            return None
+
+    class Delegating:
+        def __getattr__(self, name):
+            if name != "select":
+                raise AttributeError(name)
+            return lambda buffer, rng: None
+
+    beside = Frozen()
+    vars(beside)["select"] = lambda buffer, rng: None
+    for part in (Slotted(), Frozen(), beside, SimpleNamespace(select=lambda buffer, rng: None), Delegating()):
+        with pytest.raises(RunFailed, match=r"retain policy lab/it: select\(\.\.\.\) gave None"):
+            guarded(part, "retain_policy", "lab/it").select([], None)
+
+
+def test_ctrl_c_stays_an_interrupt():
+    def interrupted(times: int) -> KeyboardInterrupt:
+        try:
+            for _ in range(times):
+                signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as error:
+            return error
+        raise AssertionError("no interrupt")
+
+    with pytest.raises(KeyboardInterrupt), making("agent", "lab/it"):
+        signal.raise_signal(signal.SIGINT)  # outside of a run: Python's own handler
+    with graceful_interrupt() as stop:
+        assert of_the_user(interrupted(2))
+        assert stop
+    with graceful_interrupt(), pytest.raises(RunFailed, match="KeyboardInterrupt"), making("agent", "lab/it"):
+        raise KeyboardInterrupt
+
+
+def test_an_update_whose_loss_is_not_finite_is_skipped_and_the_run_goes_on(lab, tmp_path: Path):
+    """A finite reward may be too large for a loss: no part gave anything wrong."""
+    done = lab(with_result("replace(result, reward=1e38 if self._game == 'books' and not once.append(1) and "
+                           "len(once) == 4 else result.reward)", at=1) + "once = []")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    log = (tmp_path / "out" / "run.log").read_text()
+    assert "agent: update skipped" in log
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["training"]["skipped_updates"] >= 1
+
+
+def test_weights_that_are_not_finite_any_more_are_told_apart_from_a_wrong_part(lab, tmp_path: Path):
+    lines = f"""
+train = Linear.train
+def spoil(self, mode=True):
+    if not mode and self.training:
+        with torch.no_grad():
+            self.weight.mul_({NAN})
+    return train(self, mode)
+Linear.train = spoil
+Linear.__init__ = (lambda init: lambda self, *args: (init(self, *args), train(self, False))[0])(Linear.__init__)
+"""
+    done = lab(lines)
+    assert done.returncode == 1
+    assert "the agent toylab/linear diverged" in done.stderr
+    assert "lower the learning rates" in done.stderr
+
+
+# Texts
+
+
+@pytest.mark.parametrize("thing", ["b\udce9d", "\ud83d", "x\udfff y", "a\ud83d\udc80"])
+def test_half_characters_are_replaced_where_they_enter(thing: str, lab, here, tmp_path: Path):
+    goals = {f"books{thing}": {thing: "shelf"}, "plates": {f"{thing}x": "rack"}}
+    lines = f"import toy\ntoy.GAMES = {goals!a}\nToy.games = lambda self, split: tuple(toy.GAMES)"
+    done = lab(lines)
+    assert done.returncode == 0, done.stderr
+    out, plugin = tmp_path / "out", tmp_path / "toylab.py"
+    assert (out / "results.json").read_text(encoding="utf-8")
+    escaped = thing.encode("utf-8", "backslashreplace").decode()
+    games = [json.loads(line)["game"] for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert f"books{escaped}" in games
+    play = ["play", out, "--plugin", plugin]
+    for command in (["cases", "list", out], ["cases", "export", out, tmp_path / "exported"], play):
+        told = here(*command)
+        assert told.returncode == 0, (command, told.stderr)
+
+
+OWN = ["b\udce9d", "b\udceed", "béd"]
+
+
+def test_different_half_characters_stay_different_and_the_game_gets_its_own():
+    class Odd(toy.ToyEnvironment):
+        def reset(self, game, seed):
+            super().reset(game, seed)
+            self._goals = dict(zip(OWN, ("shelf", "rack", "hook"), strict=True))
+            self._where = dict.fromkeys(self._goals, "floor")
+            return self._observe("", None)
+
+        def step(self, action):
+            self.got = action
+            return super().step(action)
+
+    odd = guarded(Odd(), "environment", "lab/odd")
+    first = odd.reset("books", 1)
+    texts = [action.text for action in first.admissible]
+    assert len(set(texts)) == 4
+    "".join([*texts, *first.graph.nodes]).encode()
+    for own in OWN:
+        odd.reset("books", 1)
+        clean = own.encode("utf-8", "backslashreplace").decode()
+        (action,) = [each for each in first.admissible if each.entities == (clean,)]
+        assert odd.step(action).observation.last_action == f"take {clean}"
+        assert odd.got.entities == (own,)
+
+
+@pytest.mark.parametrize("thing", ["[/red] lid [bold]", "<b>lid</b>", "100% {cup", "späti ☕"])
+def test_marks_in_a_games_text_are_shown_as_they_are(thing: str, lab, here, tmp_path: Path):
+    done = lab(f"import toy\ntoy.GAMES['books'] = {{{thing!r}: 'shelf'}}")
+    assert done.returncode == 0, done.stderr
+    told = here("play", tmp_path / "out", "--plugin", tmp_path / "toylab.py", "--game", "books")
+    assert told.returncode == 0, told.stderr
+    assert " ".join(thing.split()) in " ".join(told.stdout.split())
+
+
+# Nothing to do
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_where_nothing_can_be_done_the_episode_ends_and_is_counted(at: int, lab, here, tmp_path: Path):
+    lines = f"""
+observe = Toy._observe
+def emptied(self, feedback, last):
+    seen = observe(self, feedback, last)
+    return replace(seen, admissible=()) if self._game == "books" and self._steps >= {at} else seen
+Toy._observe = emptied
+"""
+    done = lab(lines)
+    assert done.returncode == 0, done.stderr
+    out, plugin = tmp_path / "out", tmp_path / "toylab.py"
     results = json.loads((out / "results.json").read_text())
-    assert results["training"]["endings"]["no_actions"] == len(ended)
-    assert results["evaluation"]["in"]["endings"] == {
-        "no_actions": results["evaluation"]["in"]["endings"]["no_actions"]
-    }
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert results["training"]["endings"]["no_actions"] == 4
+    assert results["evaluation"]["in"]["endings"]["no_actions"] == 1
+    assert {row["steps"] for row in rows if row["ending"] == "no_actions"} == {at}
+    told = here("play", out, "--plugin", plugin, "--game", "books")
+    assert told.returncode == 0, told.stderr
+    assert "no_actions" in told.stdout
+    report = here("report", out, "--plugin", plugin, "--out", tmp_path / "report")
+    assert report.returncode == 0, report.stderr
 
 
-# -- the order of entities ---------------------------------------------------------------------------------------
-
-NAMES = st.sampled_from(["a", "aa", "b", "ab", "a b", "key", "key ring"])
-
-
-@given(st.data(), st.lists(NAMES, min_size=0, max_size=5))
-def test_the_first_order_that_is_admissible_is_found_as_by_trying_all(data, entities):
-    template = (
-        " ".join(["put", *["{}"] * len(entities)]) if data.draw(st.booleans()) else "x" + "{}" * len(entities)
-    )
-    orders = [fill(template, order) for order in permutations(entities)]
-    texts = data.draw(st.lists(st.sampled_from(orders) | st.just("look"), max_size=4))
-    assert first_order(template, entities, dict.fromkeys(texts)) == next((t for t in orders if t in texts), None)
-
-
-@pytest.mark.parametrize("slots", [6, 8, 9, 10, 12, 20])
-@pytest.mark.parametrize("found", [True, False])
-def test_many_slots_take_no_time(slots, found, benchmark_seconds):
-    entities = [f"thing {number}" for number in range(slots)]
-    template = "craft " + " with ".join(["{}"] * slots)
-    texts = {fill(template, entities[:1] + entities[:0:-1])} if found else {"look"}
-    texts |= {fill(template, [*entities[:-1], f"other {number}"]) for number in range(200)}
-    answer = benchmark_seconds(lambda: first_order(template, entities, texts), 0.1)
-    assert (answer is not None) == found
+def test_a_budget_of_steps_does_not_wait_for_games_that_offer_nothing(lab):
+    lines = "observe = Toy._observe\nToy._observe = lambda *a: replace(observe(*a), admissible=())"
+    done = lab(lines, "--set", "run.episodes=null", "--set", "run.env_steps=30")
+    assert done.returncode == 1
+    assert "no game offers anything to do" in done.stderr

@@ -56,6 +56,12 @@ class Inner(torch.nn.Linear):
         super().__init__(3, 2)
         self.config, self.build = config, build
 
+    def initial_state(self) -> None:
+        return None
+
+    def policy(self, inputs: list) -> list:
+        return []
+
 
 class Outer(torch.nn.Module):
     def __init__(self, config: OuterConfig, build: Build) -> None:
@@ -66,12 +72,12 @@ class Outer(torch.nn.Module):
     def initial_state(self) -> None:
         return None
 
+    def policy(self, inputs: list) -> list:
+        return []
+
 
 class JointOuter(Outer):
     """It has the abilities of a `RevisingAgent`."""
-
-    def policy(self, inputs: list) -> list:
-        return []
 
     def revise(self, candidates: list, drawn: object) -> None:
         return None

@@ -13,10 +13,10 @@ from toy_run import parts, run, weights
 from cbrcore.cycle.evaluation import UniformActor
 from cbrcore.cycle.reasoner import decide_together
 from cbrcore.cycle.runner import Seat, play_episode, play_together
-from cbrcore.errors import Interrupted, RunFailed
+from cbrcore.errors import Interrupted
 from cbrcore.interfaces import ConcurrentEnvironment
 from cbrcore.runs.folder import METRICS_FILE
-from cbrcore.types import Action, StepResult, Transition
+from cbrcore.types import Action, Ending, StepResult, Transition
 
 
 class Noted(ToyEnvironment):
@@ -63,13 +63,14 @@ def test_all_engines_are_given_work_before_any_is_waited_for():
     assert notes == ["send a", "send b", "receive a", "receive b"]
 
 
-def test_a_fault_in_one_game_is_told_with_its_name():
+def test_a_game_without_anything_to_do_waits_for_the_others():
     class Empty(ToyEnvironment):
         def reset(self, game: str, seed: int):
             return observation()
 
-    with pytest.raises(RunFailed, match="plates: no admissible action"):
-        play_together(seats(ToyEnvironment(), Empty()), [("books", 1), ("plates", 1)])
+    played, empty = play_together(seats(ToyEnvironment(), Empty()), [("books", 1), ("plates", 1)])
+    assert (empty.ending, empty.steps) == (Ending.NO_ACTIONS, 0)
+    assert played.steps > 0
 
 
 def test_the_observer_hears_of_each_step_and_of_each_round():

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import random
+import time
+from collections.abc import Collection, Sequence
+from itertools import permutations
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act, observation
 from test_memory import HERE, UNREWARDED
 
 from cbr_memory.memory import CaseMemory
-from cbrcore.cycle.reasoner import CaseBasedReasoner
+from cbrcore.cycle.reasoner import CaseBasedReasoner, first_order
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.interfaces import RetainItem
-from cbrcore.types import Action, Ending, Provenance, StateGraph, StepResult
+from cbrcore.types import Action, Ending, Provenance, StateGraph, StepResult, fill
 
 TABLE = {
     "book": [1.0, 0.0, 0.0],
@@ -113,6 +120,50 @@ def test_other_orders_of_the_entities_are_tried_when_the_current_one_is_inadmiss
     offered = observation(LOOK, swapped, NOVEL_SHELF)
     decision, _ = r.decide(offered, rng())
     assert {(c.action.text, c.verdict) for c in decision.candidates} == {("put novel on shelf", "admissible")}
+
+
+def slow_first_order(template: str, entities: Sequence[str], texts: Collection[str]) -> str | None:
+    """All orders are made, and each is looked for."""
+    return next((text for order in permutations(entities) if (text := fill(template, order)) in texts), None)
+
+
+@st.composite
+def commands(draw: st.DrawFn) -> tuple[str, list[str], list[str]]:
+    """A template of up to five slots, its entities, and texts of which some are its orders; entities repeat, begin
+    like each other, and stand close together."""
+    entities = draw(st.lists(st.sampled_from(["a", "aa", "ab", "b", "a b", "", "ba"]), min_size=0, max_size=5))
+    pieces = draw(st.lists(st.sampled_from(["", " ", "a", "mix "]), min_size=len(entities) + 1,
+                           max_size=len(entities) + 1))  # fmt: skip
+    template = "{}".join(pieces)
+    orders = [fill(template, order) for order in permutations(entities)]
+    texts = draw(st.lists(st.sampled_from(orders), max_size=4)) + draw(st.lists(st.text("ab mix", max_size=9)))
+    return template, entities, texts
+
+
+@settings(max_examples=400, deadline=None)
+@given(commands())
+def test_the_first_order_is_that_of_all_orders(command: tuple[str, list[str], list[str]]):
+    assert first_order(*command) == slow_first_order(*command)
+
+
+@pytest.mark.parametrize("slots", [6, 8, 9, 10, 12, 40])
+@pytest.mark.parametrize("names", ["unlike", "equal", "nested"])
+def test_many_slots_cost_no_more_than_their_texts(slots: int, names: str):
+    """Whatever 300 other commands are admissible with the same things; all orders would be minutes from 10 on."""
+    kinds = {"unlike": [f"thing {i:02}" for i in range(slots)], "equal": ["plank"] * (slots - 1) + ["nail"],
+             "nested": ["a" * (1 + i % 3) for i in range(slots)]}  # fmt: skip
+    entities, template = kinds[names], "craft " + ", ".join(["{}"] * slots) + " now"
+    rng = random.Random(0)
+    others = {fill(template, rng.sample(entities, slots)) for _ in range(300)}
+    endless = {text.replace(" now", " own") for text in others}
+    backwards = fill(template, entities[::-1])
+    started = time.process_time()
+    assert first_order(template, entities, endless) is None
+    assert first_order(template, entities, endless | {backwards}) == backwards
+    found = first_order(template, entities, others)
+    seconds = time.process_time() - started
+    assert found in others
+    assert seconds < 0.3
 
 
 def test_the_most_relevant_admissible_candidate_is_executed():

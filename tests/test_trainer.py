@@ -28,7 +28,7 @@ from cbrcore.cycle.evaluation import (
     summarize,
 )
 from cbrcore.cycle.runner import play_episode
-from cbrcore.errors import Interrupted, RunFailed, RunFolderError
+from cbrcore.errors import Interrupted, RunFolderError
 from cbrcore.rng import Streams
 from cbrcore.runs.checkpoint import Progress as Counters
 from cbrcore.runs.checkpoint import latest_checkpoint, load_checkpoint, restore_agent, save_checkpoint
@@ -44,7 +44,6 @@ from cbrcore.types import (
     Match,
     Observation,
     Provenance,
-    StateGraph,
     StepResult,
     Transition,
 )
@@ -243,13 +242,31 @@ def test_sum_of_rewards_is_the_score_and_endings_are_told_apart():
     assert {episode.ending for episode in plays} == {Ending.WON, Ending.TRUNCATED}
 
 
-def test_a_state_without_admissible_actions_stops_the_run_with_its_name():
-    class Empty(ToyEnvironment):
-        def reset(self, game: str, seed: int) -> Observation:
-            return Observation("Darkness.", "", "", (), StateGraph(()))
+class Emptied(ToyEnvironment):
+    """Offers nothing any more after so many steps."""
 
-    with pytest.raises(RunFailed, match=r"books: no admissible action after 0 steps: 'Darkness\.'"):
-        play_episode(Empty(), UniformActor(np.random.default_rng(0)), "books", 1)
+    def __init__(self, empty_at: int, **settings: int) -> None:
+        super().__init__(**settings)
+        self.empty_at = empty_at
+
+    def _observe(self, feedback: str, last: str | None) -> Observation:
+        seen = super()._observe(feedback, last)
+        return replace(seen, admissible=()) if self._steps >= self.empty_at else seen
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_an_episode_ends_where_no_action_is_admissible(steps: int):
+    env = Emptied(steps, max_steps=9)
+    episode = play_episode(env, UniformActor(np.random.default_rng(3)), "coats", 1)
+    assert (episode.ending, episode.steps) == (Ending.NO_ACTIONS, steps)
+    assert episode.ending.terminal
+    assert (episode.score, episode.norm_score) == (0.0, 0.0)
+
+
+def test_an_ending_of_the_game_counts_although_nothing_is_admissible_then():
+    env = Emptied(3, max_steps=3)
+    episode = play_episode(env, UniformActor(np.random.default_rng(3)), "coats", 1)
+    assert episode.ending is Ending.TRUNCATED
 
 
 def test_passes_use_random_numbers_of_their_own():

@@ -215,9 +215,12 @@ class CaseBasedReasoner:
         return Candidate(fitting, match, current.seeds, "failed" if failed else "admissible")
 
     def value_of(self, observation: Observation) -> float:
-        """V(s) after the steps taken so far; changes nothing (the bootstrap of the returns)."""
+        """V(s) after the steps taken so far; changes nothing (the bootstrap of the returns). 0 where
+        nothing can be done any more."""
         import torch
 
+        if not observation.admissible:
+            return 0.0
         with self.clock.part("agent"), torch.no_grad():
             return float(self.agent.policy([AgentInput(observation, self._state)])[0].value)
 
@@ -304,8 +307,9 @@ def first_order(template: str, entities: Sequence[str], texts: Collection[str]) 
     first = fill(template, entities)
     if first in texts:
         return first
-    pieces = template.split(SLOT)
-    known = sorted(text for text in texts if len(text) == len(first))
+    pieces, letters = template.split(SLOT), sorted(first)
+    alike = (text for text in texts if len(text) == len(first) and text.endswith(pieces[-1]))
+    known = sorted(text for text in alike if sorted(text) == letters)
     grown, seen = [(pieces[0], tuple(entities))], set[tuple[str, EntityTuple]]()
     while grown:
         command, left = grown.pop()

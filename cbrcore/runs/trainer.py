@@ -187,11 +187,15 @@ class Trainer:
     def _play(self, metrics: MetricsLog) -> None:
         unit = "game plays" if self._by_plays else "env steps"
         self._phase(f"training ({unit})", self._budget, self._done)
+        idle = 0
         while plays := self._next_plays():
             self._keep(metrics)
             episodes = play_together(
                 self._seats, plays, decide=self._decide, observer=self.learner, clock=self.parts.clock
             )
+            idle = 0 if any(episode.steps for episode in episodes) else idle + len(episodes)
+            if not self._by_plays and idle >= 2 * len(self._games):  # at least one whole pass
+                raise RunFailed("no game offers anything to do: not one step was taken in a whole pass")
             losses = self.learner.pop_losses()
             for episode in episodes:
                 self.progress.count(episode)

@@ -97,6 +97,8 @@ class TextWatcher:
 
     def begins(self, start: Start) -> None:
         self._show("title", f"=== {start.game} (split {start.split!r}, pass {start.number}, seed {start.seed})")
+        if start.ending is not None:
+            self._show("text", f"no action is admissible; the game is over: {start.ending}")
 
     def decided(self, observation: Observation, explained: Explanation) -> Action | None:
         self.situation(observation)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cbr_open.door import Run
 from cbr_watch.explanations import Explanation, explain
-from cbrcore import Action, Case, Decision, EntityTuple, Episode, Match, Observation, StepResult
+from cbrcore import Action, Case, Decision, Ending, EntityTuple, Episode, Match, Observation, StepResult
 
 if TYPE_CHECKING:
     from cbr_open.play import Play
@@ -28,12 +28,14 @@ class Start:
     Attributes:
         number: of the pass over the split's games; pass i plays as pass i of the evaluation does.
         seed: of the game's own randomness.
+        ending: of a game that offers nothing to do from the start; None if there is a first step.
     """
 
     split: str
     game: str
     number: int
     seed: int
+    ending: Ending | None = None
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def watch(
     """
     played = []
     for play in run.plays(split, game, episodes=episodes, seed=seed, greedy=greedy):
-        start = Start(play.split, play.game, play.number, play.seed)
+        start = Start(play.split, play.game, play.number, play.seed, play.episode.ending)
         watcher.begins(start)
         while play.episode.ending is None:
             watcher.stepped(_take_step(play, start, run.parts.reasoner, watcher))

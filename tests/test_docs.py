@@ -190,3 +190,12 @@ def test_the_house_in_contributing_is_the_house():
     named = [*folders, *(f"{name}.py" for line in modules for name in line.split())]
     assert len(named) > 10
     assert [name for name in named if not (ROOT / "cbrcore" / name).exists()] == []
+
+
+def test_every_fault_in_the_table_names_a_test_that_there_is():
+    rows = [line for line in (ROOT / "docs" / "faults.md").read_text().splitlines() if line.startswith("| ")][1:]
+    named = [re.fullmatch(r"\| .+ \| .+ \| `(tests/[\w/]+\.py)::(test_\w+)` \|", row) for row in rows]
+    assert all(named), [row for row, found in zip(rows, named, strict=True) if not found]
+    lost = [found[0] for found in named if f"def {found[2]}(" not in (ROOT / found[1]).read_text()]
+    assert lost == []
+    assert len({found[2] for found in named}) >= 30

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from parts import act, observation
+from run_folders import same
 from test_reasoner import BOOK_SHELF, LOOK, NOVEL_SHELF, Recorder, reasoner, remember
 from toy import ToyEnvironment
 from toy_run import Experiment, SilentReporter, parts, recipe, run, weights
@@ -54,6 +56,15 @@ def test_same_recipe_and_seed_give_the_same_bytes(tmp_path):
     run(tmp_path / "b")
     for name in (METRICS_FILE, "results.json", "memory/cases.jsonl", "memory/keys.safetensors"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_clock_that_jumps_changes_nothing(tmp_path, monkeypatch):
+    """Back and forth by a day, at every look at the time of day."""
+    run(tmp_path / "steady")
+    hours = count(start=0, step=37)
+    monkeypatch.setattr("time.time", lambda: 1e9 + next(hours) % 48 * 3600)
+    run(tmp_path / "jumping")
+    same(tmp_path / "steady", tmp_path / "jumping")
 
 
 @pytest.mark.parametrize("stop_after", [1, 4, 6, 9, 14, 18])

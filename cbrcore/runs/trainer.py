@@ -195,7 +195,8 @@ class Trainer:
             )
             idle = 0 if any(episode.steps for episode in episodes) else idle + len(episodes)
             if not self._by_plays and idle >= 2 * len(self._games):  # at least one whole pass
-                raise RunFailed("no game offers anything to do: not one step was taken in a whole pass")
+                hint = "look at the environment's games: cbr play"
+                raise RunFailed("no game offers anything to do: a whole pass took not one step", hint=hint)
             losses = self.learner.pop_losses()
             for episode in episodes:
                 self.progress.count(episode)

@@ -17,7 +17,8 @@ from cbrcore.errors import CbrError, RecipeError
 from cbrcore.interfaces import Build
 from cbrcore.recipe import dump_recipe, read_recipe_text
 from cbrcore.registry import Registrar, Registry
-from cbrcore.runs.assemble import assemble
+from cbrcore.rng import derive_seed
+from cbrcore.runs.assemble import _part, assemble
 from cbrcore.testing import WordHashEncoder
 
 
@@ -315,3 +316,35 @@ def test_the_inner_part_draws_its_weights_from_a_stream_of_its_own(registry: Reg
 def test_a_joint_agent_needs_a_case_memory(registry: Registry):
     with pytest.raises(CbrError, match="lab/joint weighs what a case memory offers"):
         build(registry, "agent.use=lab/joint", "agent.agent.use=lab/inner")
+
+
+# -- random numbers --------------------------------------------------------------------------------------------
+
+DRAWN: list[float] = []
+
+
+class Drawing:
+    """A part that draws when it is made."""
+
+    def __init__(self, config: NoSettings, build: Build) -> None:
+        DRAWN.append(float(torch.rand(())))
+
+    def begin(self, folder, recipe, *, after) -> None: ...
+    def write(self, row) -> None: ...
+    def finish(self, results) -> None: ...
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(("path", "stream"), [("", "recorder"), ("agent.agent", "agent.agent")])
+@pytest.mark.parametrize("seed", [0, 7])
+def test_a_part_draws_its_weights_from_a_stream_named_after_its_place(path, stream, seed):
+    """Whatever was drawn before, and nobody else's numbers change."""
+    registrar = Registrar("recorder", "lab")
+    registrar.add("drawing", factory=f"{__name__}:Drawing")
+    registry = Registry()
+    registry.extend(registrar.components)
+    before = torch.random.get_rng_state()
+    _part(registry, "recorder", Part(use="lab/drawing", settings=NoSettings()), Build(seed=seed), path)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    alone = torch.Generator().manual_seed(derive_seed(seed, f"init:{stream}"))
+    assert DRAWN[-1] == float(torch.rand((), generator=alone))

@@ -280,6 +280,19 @@ def test_an_ending_of_the_game_counts_although_nothing_is_admissible_then():
     assert episode.ending is Ending.TRUNCATED
 
 
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_the_uniform_policy_takes_each_action_equally_often_and_says_so(count):
+    seen, actor = (
+        observation(*(act(f"do {number}") for number in range(count))),
+        UniformActor(np.random.default_rng(0)),
+    )
+    decisions = [actor.decide(seen)[0] for _ in range(400 * count)]
+    assert {decision.agent_probability for decision in decisions} == {1 / count}
+    assert all(decision.action == decision.agent_action for decision in decisions)
+    for action in seen.admissible:
+        assert sum(decision.action == action for decision in decisions) == pytest.approx(400, abs=80)
+
+
 def test_passes_use_random_numbers_of_their_own():
     def steps() -> list[int]:
         return [play.steps for play in play_passes(ToyEnvironment(), UniformActor, "in", passes=6, seed=1)]

@@ -11,6 +11,7 @@ import torch
 from test_agents_train import ON, RECIPES, SMALL, SMALL_CBR, parameters, train
 
 from cbrcore.config import Recipe
+from cbrcore.interfaces import Build
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
 from cbrcore.runs.folder import METRICS_FILE
@@ -40,6 +41,15 @@ def recipe_with(quantizer: str) -> Recipe:
         overrides=[*overrides, QUANTIZERS[quantizer]],
         registry=load_plugins().registry,
     )
+
+
+@pytest.mark.parametrize("quantizer", [*QUANTIZERS, "cbr_vq/vq"])
+def test_what_a_quantizer_holds_is_on_the_device_of_the_run(quantizer: str):
+    """On "meta", a device that every machine has."""
+    component = load_plugins().registry.find("quantizer", quantizer)
+    made = component.load_factory()(component.load_config()(), Build(context_dim=32, device="meta"))
+    held = [*made.state_dict().values(), *made.parameters(), *made.buffers()]
+    assert {value.device.type for value in held} <= {"meta"}
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ NEAR = {
     "cbrcore/__init__.py": "test_plugins test_door",
     "cbrcore/cli.py": "test_progress test_plugins test_cli",
     "cbrcore/commands.py": "test_cli",
-    "cbrcore/config.py": f"test_config {RECIPE} test_trainer",
+    "cbrcore/config.py": f"test_config test_defaults {RECIPE} test_trainer",
     "cbrcore/console.py": "test_progress test_trainer test_cli",
     "cbrcore/errors.py": "test_registry test_trainer test_recipe test_cli",
     "cbrcore/freshness.py": "test_reasoner test_memory_options plugins/test_cbr_nn",
@@ -36,6 +36,7 @@ NEAR = {
     "cbrcore/recipe": RECIPE,
     "cbrcore/runs": RUNS,
     "cbrcore/runs/assemble.py": f"test_recipe_parts test_nested_parts {RUNS}",
+    "cbrcore/runs/trainer.py": f"{RUNS} test_memory_options",
     "cbrcore/runs/checkpoint.py": f"{RUNS} test_crash",
     "cbrcore/runs/files.py": f"{RUNS} test_crash",
     "cbrcore/runs/__init__.py": f"{RUNS} test_cli",
@@ -62,11 +63,12 @@ def modules(root: Path) -> list[str]:
 
 def files_for(root: Path, module: str) -> list[str]:
     """The test files of a module, in the order in which they are asked."""
+    defaults = ["tests/test_defaults.py"] if module.endswith("/config.py") else []
     named = NEAR.get(module) or NEAR.get(str(Path(module).parent)) or ""
     listed = [f"tests/{name}.py" for name in named.split()]
     own = _own(root, module)
     first = own if not set(own) & set(listed) else []
-    return list(dict.fromkeys([*first, *listed, *own]))
+    return list(dict.fromkeys([*defaults, *first, *listed, *own]))
 
 
 def _own(root: Path, module: str) -> list[str]:

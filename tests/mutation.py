@@ -85,6 +85,9 @@ class Worker:
 
     def close(self) -> None:
         self._process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=10)
+        self._process.kill()
         self._process.wait()
 
 
@@ -265,13 +268,21 @@ def main() -> None:
     with use_db(str(folder / "session.sqlite")) as db:
         known = {item.job_id for item in db.work_items}
         db.add_work_items(_item(mutant) for mutant in mutants if mutant.id not in known)
-        with workers(given.jobs) as made:
-            carry_out(made, mutants, clean_times(made, files, folder / "clean_times.json"), db)
-        outcomes = {job: str(result.output).partition("\n")[0] for job, result in db.results}
-    report([Result(mutant, outcomes[mutant.id]) for mutant in mutants])
+        try:
+            with workers(given.jobs) as made:
+                carry_out(made, mutants, clean_times(made, files, folder / "clean_times.json"), db)
+        finally:
+            report(_results(mutants, db))
+
+
+def _results(mutants: Iterable[Mutant], db: WorkDB) -> list[Result]:
+    """Of those that were asked about; a run that was stopped has not come to all."""
+    outcomes = {job: str(result.output).partition("\n")[0] for job, result in db.results}
+    return [Result(mutant, outcomes[mutant.id]) for mutant in mutants if mutant.id in outcomes]
 
 
 def _leave(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit("stopped; the same command goes on")
 
 

@@ -27,6 +27,8 @@ LIBRARIES = (
     "hypothesis.strategies",
 )  # fmt: skip
 PASSED, FAILED = 0, 1
+RUNNING: list[int] = []
+"""The process that runs tests, if there is one."""
 
 
 def serve() -> None:
@@ -66,9 +68,11 @@ def _tested(files: list[str], limit: float, output: Any) -> str:
     child = os.fork()
     if child == 0:
         _child(files, output.fileno())
+    RUNNING.append(child)
     try:
         code = _waited(child, limit)
     finally:
+        RUNNING.clear()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child, signal.SIGKILL)  # what it started, too
     if code is None:
@@ -115,7 +119,11 @@ def _plain_hypothesis() -> None:
 
 
 def _leave(*_: object) -> None:
-    raise SystemExit(1)
+    """At once, whatever runs: an exception might be raised where it is ignored. The copy is thrown away."""
+    for child in RUNNING:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child, signal.SIGKILL)
+    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def test_equal_facts_give_equal_graphs_whatever_their_order_and_number(triples, 
 
 
 def test_time_limit_is_not_an_ending_of_the_game():
-    assert {ending for ending in Ending if ending.terminal} == {Ending.WON, Ending.LOST}
+    assert {ending for ending in Ending if ending.terminal} == {Ending.WON, Ending.LOST, Ending.NO_ACTIONS}
 
 
 def test_observation_text_joins_the_parts_and_does_not_repeat_the_description():

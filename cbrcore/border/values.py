@@ -82,7 +82,7 @@ class Border:
         said = f"the {self.kind.label} {self.name} {doing}{self.place()}: {what}"
         if logging.getLogger().handlers:
             log.error("%s", said, exc_info=error)
-        return RunFailed(said, hint=f"mend the plugin {self.plugin!r}; a run's run.log has the traceback")
+        return RunFailed(said, hint=f"mend the plugin {self.plugin!r}")
 
     # -- what a check may ask for; each gives the value itself ---------------------------------------------------
 

@@ -202,6 +202,8 @@ def working(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Iterato
     except CbrError as error:
         log.error("%s", error)
         failed = isinstance(error, RunFailed)
+        if failed:
+            error.hint = "\n  ".join([*filter(None, [error.hint]), f"details: {folder.path / LOG_FILE}"])
         raise
     except (KeyboardInterrupt, GeneratorExit):
         raise

@@ -167,7 +167,7 @@ def test_returns_by_the_ending_of_a_window(ending):
     made = player()
     steps, returns = window(step(made, 1.0), step(made, 0.0, ending)).take(valued=True)
     bonus = 8.0 if ending is Ending.WON else 0.0
-    value = 0.0 if ending in (Ending.WON, Ending.LOST) else 0.3
+    value = 0.0 if ending in (Ending.WON, Ending.LOST, Ending.NO_ACTIONS) else 0.3
     last = bonus + 0.5 * value
     assert returns == pytest.approx([1.0 + 0.5 * last, last])
     assert [transition.result.ending for transition in steps] == [None, ending]

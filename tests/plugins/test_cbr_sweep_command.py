@@ -239,9 +239,9 @@ class Config(ComponentConfig):
 
 class Ender:
     def __init__(self, config, build): self.how = config.how
-    def begin(self, folder, recipe, *, after): ...
-    def write(self, row):
+    def begin(self, folder, recipe, *, after):
         if self.how == "raise SystemExit(0)": raise SystemExit(0)
+    def write(self, row):
         if self.how.startswith("kill"): os.kill(os.getpid(), int(self.how[6:]))
         os._exit(int(self.how[9:-1]))
     def finish(self, results): ...

@@ -197,7 +197,8 @@ def test_an_interrupt_is_passed_on_and_ends_with_130(recipe, whole, done, cache_
     undo(done, run_id)
     long = ("--set", "run.episodes=20000", "--only", run_id)
     process = sweep(recipe, done, cache_dir, *long)
-    wait_for(lambda: any((done / run_id).glob("checkpoints/0*")))
+    metrics, of_whole = done / run_id / "metrics.jsonl", (whole / run_id / "metrics.jsonl").read_bytes()
+    wait_for(lambda: metrics.exists() and metrics.stat().st_size > len(of_whole))
     found = read_progress(done / run_id / PROGRESS_FILE)
     assert (found.title, found.total) == ("training (game plays)", 20000)
     process.send_signal(signal.SIGINT)
@@ -205,9 +206,7 @@ def test_an_interrupt_is_passed_on_and_ends_with_130(recipe, whole, done, cache_
     assert not (done / run_id / PROGRESS_FILE).exists()
     assert user_of(done / run_id) is None
     assert not (done / run_id / "results.json").exists()
-    first = (done / run_id / "metrics.jsonl").read_bytes()
-    assert first
-    assert first.startswith((whole / run_id / "metrics.jsonl").read_bytes())
+    assert metrics.read_bytes().startswith(of_whole)
 
 
 def test_a_failed_run_does_not_stop_the_others_and_is_named(cbr, recipe, done, whole):

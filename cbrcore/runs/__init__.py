@@ -201,8 +201,7 @@ def working(recipe: Recipe, plugins: PluginReport, folder: RunFolder) -> Iterato
             yield Work(recipe, folder, parts, told, stop)
     except CbrError as error:
         log.error("%s", error)
-        failed = isinstance(error, RunFailed)
-        if failed:
+        if failed := isinstance(error, RunFailed):
             error.hint = "\n  ".join([*filter(None, [error.hint]), f"details: {folder.path / LOG_FILE}"])
         raise
     except (KeyboardInterrupt, GeneratorExit):

@@ -96,16 +96,16 @@ def os_failure(error: OSError, path: str | os.PathLike[str] | None = None) -> Cb
     free space if that was the cause, and what to do."""
     at = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else os.fspath(path or "")
     at, number = _TEMPORARY.sub(r"\1\2", at), error.errno or 0
-    said = (error.strerror or str(error)) + (_free(at) if number in _FULL else "")
+    said = (error.strerror or str(error)) + (f" ({free_mebibytes(at)} MiB free)" if number in _FULL else "")
     hint = _MEND.get(number, "try again, or name another place")
     return CbrError(f"{at}: {said}", hint=hint) if at else RunFailed(said, hint=hint)
 
 
-def _free(path: str) -> str:
-    """How much room is left on the disk of a path."""
+def free_mebibytes(path: str) -> int:
+    """How much room is left on the disk of a path, which need not be there."""
     while path and not os.path.isdir(path):
         path = os.path.dirname(path)
-    return f" ({shutil.disk_usage(path or '.').free >> 20} MiB free)"
+    return shutil.disk_usage(path or ".").free >> 20
 
 
 def link_to_nowhere(path: str | os.PathLike[str]) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import shutil
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cbrcore import console
-from cbrcore.errors import CbrError, Interrupted, RunFailed, RunFolderError
+from cbrcore.errors import CbrError, Interrupted, RunFailed, RunFolderError, free_mebibytes
 from cbrcore.interfaces import TellsHandicaps
 from cbrcore.recipe import dump_recipe, load_recipe, plain_recipe, read_recipe_text
 from cbrcore.runs.files import NO_ROOM, damaged, seal
@@ -219,8 +218,8 @@ def _failure(error: BaseException, folder: Path) -> RunFailed:
     details = f"details: {folder / LOG_FILE}"
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         where = Path(error.filename or folder)
-        free = shutil.disk_usage(where.parent if where.parent.is_dir() else folder).free / 2**20
-        said = f"the run failed: {where} cannot be written: {error.strerror} ({free:.0f} MiB are free there)"
+        free = f"{free_mebibytes(str(where))} MiB are free there"
+        said = f"the run failed: {where} cannot be written: {error.strerror} ({free})"
         return RunFailed(said, hint=f"make room, then go on: {run_command('run --resume', folder)}\n  {details}")
     return RunFailed(f"the run failed: {type(error).__name__}: {error}", hint=details)
 

@@ -84,6 +84,17 @@ class CosineQuantizer(nn.Module):
         return {}
 
 
+class PullingQuantizer(CosineQuantizer):
+    """Its regularizer pulls contexts to zero, which their cosines do not notice."""
+
+    def __init__(self, pull: float) -> None:
+        super().__init__()
+        self.pull = pull
+
+    def regularizer(self, contexts: Tensor) -> Tensor:
+        return self.pull * contexts.square().sum()
+
+
 class ScriptedAgent(nn.Module):
     """Prefers the named commands (logit 3 against 0); its value is a parameter. State: steps seen."""
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import toy_run
-from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act, observation
+from parts import CosineQuantizer, DenseIndex, PullingQuantizer, ScriptedAgent, TableEncoder, act, observation
 from run_folders import rows
 from test_memory import HERE
 from torch import nn
@@ -143,17 +143,6 @@ def learn(made: CaseBasedReasoner, transitions: list[Transition], config: Traini
         trained.took_step(0, transition)
     trained.round_of_steps_done()
     return trained
-
-
-class PullingQuantizer(CosineQuantizer):
-    """Its regularizer pulls contexts to zero, which their cosines do not notice."""
-
-    def __init__(self, pull: float) -> None:
-        super().__init__()
-        self.pull = pull
-
-    def regularizer(self, contexts: torch.Tensor) -> torch.Tensor:
-        return self.pull * contexts.square().sum()
 
 
 @pytest.mark.parametrize("pull", [0.0, 0.5])

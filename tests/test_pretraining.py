@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from parts import CosineQuantizer
+from parts import PullingQuantizer
 from test_trainer import item
 from toy_run import parts, recipe, run
 
@@ -58,17 +58,6 @@ def test_pretraining_brings_pairs_of_a_template_together_and_parts_the_rest():
     )
     assert report.after.same > report.before.same
     assert report.after.same > 0.7 > 0.5 > report.after.failed
-
-
-class PullingQuantizer(CosineQuantizer):
-    """Its regularizer pulls contexts to zero, which their cosines do not notice."""
-
-    def __init__(self, pull: float) -> None:
-        super().__init__()
-        self.pull = pull
-
-    def regularizer(self, contexts: torch.Tensor) -> torch.Tensor:
-        return self.pull * contexts.square().sum()
 
 
 def pretrained(pull: float, experience: list[Experience], **settings):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from parts import CosineQuantizer
+from parts import PullingQuantizer
 from test_joint import LOOK, NOVEL_SHELF, OFFERED, ObedientAgent, reasoner
 
 from cbr_a2c.learner import A2cLearner
@@ -25,17 +25,6 @@ CONFIG = TrainingConfig(
 class TestA2cLearner(LearnerSuite):
     def make(self, build: Build) -> A2cLearner:
         return A2cLearner(NoSettings(), build)
-
-
-class PullingQuantizer(CosineQuantizer):
-    """Its regularizer pulls contexts to zero, which their cosines do not notice."""
-
-    def __init__(self, pull: float) -> None:
-        super().__init__()
-        self.pull = pull
-
-    def regularizer(self, contexts: torch.Tensor) -> torch.Tensor:
-        return self.pull * contexts.square().sum()
 
 
 def player(pull: float = 0.0) -> CaseBasedReasoner:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import random
@@ -11,11 +10,12 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from machine import ordinary_user
 
 from cbr_cache.checksums import Checksums, file_state
 from cbr_cache.database import Database, Table
@@ -34,19 +34,6 @@ def entries(path: Path, identity: str = "one", **settings) -> Entries:
 def damage(path: Path, statement: str, *values: object) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         assert connection.execute(statement, values).rowcount > 0
-
-
-@contextlib.contextmanager
-def ordinary_user() -> Iterator[None]:
-    """Permissions mean nothing to root; run as nobody meanwhile."""
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if root:
-            os.seteuid(0)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from machine import wait_until_gone
 
 from cbr_isolate.environment import MAX_FAULTS, isolated
 from cbr_isolate.plain import packed, unpacked
@@ -142,19 +143,6 @@ def pid_of(environment) -> int:
     return environment._keeper._worker.pid
 
 
-def is_gone(pid: int, seconds: float = 10) -> bool:
-    """Whether the process ends within that time; a zombie has ended."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.05)
-    return False
-
-
 # -- plain data ----------------------------------------------------------------------------------------------
 
 
@@ -233,7 +221,7 @@ def test_a_failure_in_a_step_costs_one_episode(make, trouble, caplog):
     assert (result.ending, result.reward) == (Ending.ENGINE_ERROR, 0.0)
     assert result.observation.last_action == "drop book"
     assert (result.observation.graph, result.observation.steps) == (before.graph, 2)
-    assert is_gone(pid)
+    assert wait_until_gone(pid)
     with pytest.raises(RuntimeError, match="reset"):
         environment.step(first.admissible[0])
     assert environment.reset("room", 1) == first
@@ -290,7 +278,7 @@ def test_an_idle_child_that_is_killed_costs_nothing(make):
     environment = make()
     first = environment.reset("room", 1)
     os.kill(pid_of(environment), signal.SIGKILL)
-    assert is_gone(pid_of(environment))
+    assert wait_until_gone(pid_of(environment))
     while environment._keeper._worker.lives:  # its first thread is a zombie before the last one has ended
         time.sleep(0.01)
     assert environment.game_info("room")["max_score"] == 1
@@ -315,7 +303,7 @@ def test_a_closed_environment_leaves_nothing_behind(make, tmp_path, monkeypatch)
     pid = pid_of(environment)
     assert len(list(scratch.rglob("tmp*"))) == 1
     environment.close()
-    assert is_gone(pid)
+    assert wait_until_gone(pid)
     assert list(scratch.iterdir()) == []
 
 
@@ -363,7 +351,7 @@ def test_children_end_with_a_parent_that_is_killed(loose, tmp_path):
     finally:
         parent.kill()
         parent.wait()
-    assert is_gone(int(Path(f"{out}.pid").read_text()))
+    assert wait_until_gone(int(Path(f"{out}.pid").read_text()))
 
 
 def test_a_run_has_the_same_bytes_with_and_without(here, tmp_path):

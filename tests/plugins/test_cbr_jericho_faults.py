@@ -13,12 +13,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from jericho_play import check_contract, open_game, say, texts
+from machine import wait_until_gone
 
 from cbr_isolate.client import Worker, WorkerDied
 from cbr_jericho.commands import LOOK_AROUND
@@ -43,19 +43,6 @@ def children() -> list[str]:
 def open_files() -> int:
     gc.collect()  # what earlier tests left does not count
     return len(os.listdir("/proc/self/fd"))
-
-
-def wait_until_gone(pid: int, seconds: float) -> bool:
-    """Whether the process ends within that time; a zombie has ended."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.05)
-    return False
 
 
 # -- the engine fails during a step --------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from machine import ordinary_user
 from typer.testing import CliRunner
 
 from cbr_jericho.games import games_app
@@ -94,19 +95,6 @@ def refused(path: Path, **options) -> str:
         check_story_file(path, **options)
     assert caught.value.hint, "an error ends with what to type"
     return str(caught.value)
-
-
-@contextlib.contextmanager
-def ordinary_user() -> Iterator[None]:
-    """Permissions mean nothing to root; run as nobody meanwhile."""
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if root:
-            os.seteuid(0)
 
 
 # Titles

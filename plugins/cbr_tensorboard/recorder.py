@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ class TensorBoardRecorder:
             _tell_missing(error)
             return
         try:
+            _wait_for_a_later_name(folder)
             self._writer = SummaryWriter(str(folder), purge_step=after + 1)
         except OSError as error:
             raise CbrError(
@@ -60,6 +62,13 @@ class TensorBoardRecorder:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
+
+
+def _wait_for_a_later_name(folder: Path) -> None:
+    """Event files are read in the order of their names, which begin with the second; what follows has no order."""
+    names = [path.name.split(".") for path in folder.glob("events.out.tfevents.*")]
+    latest = max((int(name[3]) for name in names if name[3].isdigit()), default=0)
+    time.sleep(min(1.0, max(0.0, latest + 1 - time.time())))
 
 
 def _tell_missing(error: BaseException) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -31,14 +32,16 @@ def filled(kind: str, size: int, eviction: str) -> CaseMemory:
     return memory
 
 
-def milliseconds(do: Callable[[int], object], calls: int = ASKED) -> float:
+def milliseconds(
+    do: Callable[[int], object], calls: int = ASKED, of: Callable[[list[float]], float] = statistics.median
+) -> float:
     """The median of some calls; the rare one that makes a table anew is counted in another test."""
     times = []
     for number in range(calls):
         start = time.perf_counter()
         do(number)
         times.append(time.perf_counter() - start)
-    return 1000 * statistics.median(times)
+    return 1000 * of(times)
 
 
 def steps(kind: str, size: int, eviction: str) -> dict[str, float]:
@@ -57,9 +60,10 @@ def steps(kind: str, size: int, eviction: str) -> dict[str, float]:
     keys = [memory.key_of(case) for case in chosen]
     times["discard"] = milliseconds(lambda number: memory.discard(keys[number], chosen[number].template))
     asked = made.keys(contexts(10, DIM, seed=3))
-    times["query of 10"] = milliseconds(lambda _: memory.query(asked, threshold=0.5), calls=7)
-    times["nearest of 10"] = milliseconds(lambda _: memory.nearest(asked, ["take {} 7"] * 10), calls=7)
-    times["similarities of 10"] = milliseconds(lambda _: memory.similarities(asked), calls=7)
+    fastest = partial(milliseconds, calls=15, of=min)  # the collector of garbage goes over 100,000 cases now and then
+    times["query of 10"] = fastest(lambda _: memory.query(asked, threshold=0.5))
+    times["nearest of 10"] = fastest(lambda _: memory.nearest(asked, ["take {} 7"] * 10))
+    times["similarities of 10"] = fastest(lambda _: memory.similarities(asked))
     return times
 
 

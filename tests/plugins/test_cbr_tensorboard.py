@@ -16,7 +16,7 @@ from cbrcore.interfaces import Build
 from cbrcore.runs.folder import Recorders
 from cbrcore.testing import RecorderSuite
 
-pytest.importorskip("tensorboard")
+event_file_writer = pytest.importorskip("tensorboard.summary.writer.event_file_writer")
 
 
 def scalars(folder):
@@ -36,7 +36,11 @@ class TestTensorBoard(RecorderSuite):
         return scalars(folder)
 
 
-def test_a_longer_dead_run_leaves_nothing_behind(tmp_path):
+@pytest.mark.parametrize("files", [8, 9])
+def test_a_longer_dead_run_leaves_nothing_behind(tmp_path, monkeypatch, files):
+    """Also where the names, which end with a number, would be read as "9" after "10"."""
+    numbers = event_file_writer._global_uid
+    monkeypatch.setattr(event_file_writer, "_global_uid", type(numbers)(files))
     for after, episodes in ((0, range(1, 9)), (3, range(4, 6))):
         recorder = TensorBoardRecorder(NoSettings(), Build())
         recorder.begin(tmp_path, {}, after=after)

@@ -11,7 +11,7 @@ import toy
 from border_lab import write_lab
 from parts import CosineQuantizer, ScriptedAgent, TableEncoder
 
-from cbrcore.border import guarded, making, of_the_user
+from cbr_border.parts import guarded, making, of_the_user
 from cbrcore.console import graceful_interrupt
 from cbrcore.errors import RunFailed
 from cbrcore.interfaces import ContextEncoder, Environment, KeyIndex, NeuralAgent, Quantizer, RevisingAgent

@@ -9,13 +9,12 @@ from typing import Any, cast
 
 import torch
 
-from cbrcore.border import guarded, making
 from cbrcore.config import Part, Recipe, cache_dir, nested_parts
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import CbrError
 from cbrcore.interfaces import Build, Environment, Learner, Pretraining, Recorder, RevisingAgent, Stopwatch
-from cbrcore.recipe.model import ISOLATION
+from cbrcore.recipe.model import BORDER, ISOLATION
 from cbrcore.registry import Registry
 from cbrcore.rng import Streams, derive_seed
 
@@ -86,7 +85,7 @@ def assemble(recipe: Recipe, registry: Registry) -> Parts:
 def _environment(recipe: Recipe, registry: Registry, build: Build) -> Environment:
     if recipe.run.isolate:
         isolated = import_module(ISOLATION).isolated(recipe, registry, build)
-        return cast(Environment, guarded(isolated, "environment", recipe.environment.use))
+        return cast(Environment, import_module(BORDER).guarded(isolated, "environment", recipe.environment.use))
     return cast(Environment, _part(registry, "environment", recipe.environment, build))
 
 
@@ -143,7 +142,8 @@ def _part(registry: Registry, kind: str, part: Part | None, build: Build, path: 
 
     component = registry.find(kind, part.use)
     factory = component.load_factory()
-    with torch.random.fork_rng(), making(kind, component.qualified):
+    border = import_module(BORDER)
+    with torch.random.fork_rng(), border.making(kind, component.qualified):
         torch.manual_seed(derive_seed(build.seed, f"init:{path}"))
         made = factory(part.settings, replace(build, make=make))
-    return guarded(made, kind, component.qualified)
+    return border.guarded(made, kind, component.qualified)

@@ -60,7 +60,7 @@ def steps(kind: str, size: int, eviction: str) -> dict[str, float]:
     keys = [memory.key_of(case) for case in chosen]
     times["discard"] = milliseconds(lambda number: memory.discard(keys[number], chosen[number].template))
     asked = made.keys(contexts(10, DIM, seed=3))
-    fastest = partial(milliseconds, calls=15, of=min)  # the collector of garbage goes over 100,000 cases now and then
+    fastest = partial(milliseconds, calls=15, of=min)  # now and then garbage is collected
     times["query of 10"] = fastest(lambda _: memory.query(asked, threshold=0.5))
     times["nearest of 10"] = fastest(lambda _: memory.nearest(asked, ["take {} 7"] * 10))
     times["similarities of 10"] = fastest(lambda _: memory.similarities(asked))

@@ -11,11 +11,11 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 from test_twc import WANTED, textworld_rate
 
+import cbr_border.parts
 from cbrcore.console import StopRequest
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
 from cbrcore.runs import Work
-from cbrcore.runs import assemble as assembling
 from cbrcore.runs.assemble import assemble, assemble_learning
 from cbrcore.runs.folder import Recorders, RunFolder
 from cbrcore.runs.trainer import Trainer
@@ -103,11 +103,13 @@ def test_the_border_around_the_parts_costs_little(
     """The same steps with and without, in turn, and the median of the ratios."""
     monkeypatch.setenv("CBR_GAMES", str(games_dir))
     monkeypatch.setenv("CBR_CACHE", str(cache_dir))
-    guarded = assembling.guarded
+    guarded = cbr_border.parts.guarded
     steps = dict.fromkeys(("with", "without"), 1)
 
     def rate(name: str) -> float:
-        monkeypatch.setattr(assembling, "guarded", guarded if name == "with" else lambda made, kind, of: made)
+        monkeypatch.setattr(
+            cbr_border.parts, "guarded", guarded if name == "with" else lambda made, kind, of: made
+        )
         steps[name] += PIECE
         return train_until(tmp_path / name, steps[name])
 

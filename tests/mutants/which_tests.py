@@ -8,7 +8,7 @@ from pathlib import Path
 PLUGINS = (
     "seeded_gat", "vq", "memory", "retain", "a2c", "pretrain", "keys", "continuous",
     "lsh", "projection", "fsq", "mptr", "entity", "nn", "bike", "tpc",
-    "kga2c", "text", "joint", "random",
+    "kga2c", "text", "joint", "random", "border",
 )  # fmt: skip
 NO_PRODUCT = ("cbrcore/testing.py",)
 """Suites for authors: tests themselves."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from cbrcore.border.values import Border, Kind, can_be_written, cleaned, short
+from cbr_border.values import Border, Kind, can_be_written, cleaned, short
 from cbrcore.interfaces import ConcurrentEnvironment, Environment, KnowsPlaces
 from cbrcore.types import Action, Ending, Observation, StateGraph, StepResult, arity, fill
 

@@ -19,9 +19,9 @@ from inspect import get_annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
+from cbr_border.games import GAMES, GameBorder
+from cbr_border.values import TOLERANCE, Border, Kind, finite, short
 from cbrcore import interfaces as contracts
-from cbrcore.border.games import GAMES, GameBorder
-from cbrcore.border.values import TOLERANCE, Border, Kind, finite, short
 from cbrcore.errors import CbrError
 from cbrcore.types import Action, Match
 

@@ -41,6 +41,7 @@ NEAR = {
     "cbrcore/runs/files.py": f"{RUNS} test_crash",
     "cbrcore/runs/__init__.py": f"{RUNS} test_cli",
     "plugins/cbr_a2c": "plugins/test_cbr_a2c test_a2c test_contrastive test_optimizer test_trainer",
+    "plugins/cbr_border": "test_border test_types",
     "plugins/cbr_entity": "test_variants_encoders",
     "plugins/cbr_joint": "test_joint plugins/test_cbr_joint test_nested_parts",
     "plugins/cbr_keys": "plugins/test_cbr_keys plugins/test_cbr_lsh plugins/test_cbr_continuous "

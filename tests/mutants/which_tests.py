@@ -37,8 +37,6 @@ NEAR = {
     "cbrcore/runs": RUNS,
     "cbrcore/runs/assemble.py": f"test_recipe_parts test_nested_parts {RUNS}",
     "cbrcore/runs/trainer.py": f"{RUNS} test_memory_options",
-    "cbrcore/runs/checkpoint.py": f"{RUNS} test_crash",
-    "cbrcore/runs/files.py": f"{RUNS} test_crash",
     "cbrcore/runs/__init__.py": f"{RUNS} test_cli",
     "plugins/cbr_a2c": "plugins/test_cbr_a2c test_a2c test_contrastive test_optimizer test_trainer",
     "plugins/cbr_border": "test_border test_types",

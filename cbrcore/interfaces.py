@@ -91,6 +91,7 @@ class Build:
             (`AgentInput.action_features`) and takes in beside what scores the action; 0: none.
         index: makes a new, empty index for the keys of the recipe's quantizer; None before that is built.
         identity: of what makes the keys (encoders, quantizer), known once these are built; "" before.
+        places: reads a map from an observation, where the environment can (`TellsPlaces`); None while it is built.
         make: builds the part in a setting of the component's own (`cbrcore.config.NestedPart`), by the setting's
             name, with the `Build` that it shall have.
     """
@@ -104,6 +105,7 @@ class Build:
     action_features: int = 0
     index: Callable[[], KeyIndex] | None = None
     identity: str = ""
+    places: Callable[[Observation], Places] | None = None
     make: Callable[[str, Build], Any] = no_parts
 
 
@@ -114,7 +116,7 @@ class Environment(Protocol):
 
     `handicaps` names everything that makes the task easier than the bare text game (ground-truth
     graph, filtered commands ...); it is copied into the results. Optional abilities: `ConcurrentEnvironment`,
-    `KnowsPlaces`, `KnowsContents`.
+    `KnowsPlaces`, `TellsPlaces`, `KnowsContents`.
     """
 
     handicaps: Mapping[str, Any]
@@ -158,6 +160,33 @@ class KnowsPlaces(Protocol):
 
     def object_places(self, split: str) -> Mapping[str, set[str]]:
         """object -> its places, over the games of a split."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where things are, as far as the episode has shown it.
+
+    Attributes:
+        here: the room of the player.
+        exits: room -> the commands that leave it -> the room there; None where the episode has not been yet.
+        where: thing -> what it is directly in or on: another thing, a room, or the player who holds it.
+        player: the name of the player.
+        holders: things and rooms into or onto which things may be put.
+    """
+
+    here: str
+    exits: Mapping[str, Mapping[str, str | None]]
+    where: Mapping[str, str]
+    player: str = "player"
+    holders: frozenset[str] = frozenset()
+
+
+@runtime_checkable
+class TellsPlaces(Protocol):
+    """An environment that can read a map from what an agent has seen."""
+
+    def places(self, observation: Observation) -> Places:
+        """Depends on the observation alone, whichever game is being played; nothing that was not seen is told."""
 
 
 @runtime_checkable

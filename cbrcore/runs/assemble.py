@@ -13,7 +13,16 @@ from cbrcore.config import Part, Recipe, cache_dir, nested_parts
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import CbrError
-from cbrcore.interfaces import Build, Environment, Learner, Pretraining, Recorder, RevisingAgent, Stopwatch
+from cbrcore.interfaces import (
+    Build,
+    Environment,
+    Learner,
+    Pretraining,
+    Recorder,
+    RevisingAgent,
+    Stopwatch,
+    TellsPlaces,
+)
 from cbrcore.recipe.model import BORDER, ISOLATION
 from cbrcore.registry import Registry
 from cbrcore.rng import Streams, derive_seed
@@ -68,6 +77,8 @@ def assemble(recipe: Recipe, registry: Registry) -> Parts:
     environments = tuple(_environment(recipe, registry, build) for _ in range(recipe.run.num_envs))
     for split in ("train", *recipe.evaluation.splits):
         environments[0].games(split)  # a split without games is found out before anything is trained
+    if isinstance(environments[0], TellsPlaces):
+        build = replace(build, places=environments[0].places)
     build = replace(build, text_encoder=_part(registry, "text_encoder", recipe.text_encoder, build))
     retriever = _retriever(recipe, registry, build, clock)
     policy = _part(registry, "retain_policy", recipe.retain_policy, build)

@@ -120,6 +120,11 @@ class MemoryConfig(ComponentConfig):
     were when the case was retained."""
     cases: Annotated[str, ExistingPath("cbr cases export RUN DIR", holds="cases.jsonl")] | None = None
     """Start with the cases that `cbr cases export` wrote to this folder, relative to the recipe."""
+
+
+class ReuseConfig(ComponentConfig):
+    """Settings that every reuse policy has [P §3]; those of a policy are a subclass."""
+
     retry_failed: bool = True
     """Reuse an action again that earned nothing earlier in the same episode (the paper does). `false` is a
     deviation: revise then drops such candidates until the episode ends."""
@@ -199,6 +204,8 @@ class Recipe(Settings):
     quantizer: Annotated[Part | None, NestedPart("quantizer")] = None
     memory: Annotated[Part | None, NestedPart("memory")] = None
     """Its settings are a `MemoryConfig`."""
+    reuse_policy: Annotated[Part | None, NestedPart("reuse_policy")] = None
+    """Its settings are a `ReuseConfig`."""
     retain_policy: Annotated[Part | None, NestedPart("retain_policy")] = None
     agent: Annotated[Part, NestedPart("agent")]
     learner: Annotated[Part, NestedPart("learner")]

@@ -51,6 +51,11 @@ def register_memories(registry: Registrar) -> None:
 
 
 @hookspec
+def register_reuse_policies(registry: Registrar) -> None:
+    """Offer reuse policies (`cbrcore.interfaces.ReusePolicy`): what is done with retrieved cases."""
+
+
+@hookspec
 def register_retain_policies(registry: Registrar) -> None:
     """Offer retain policies (`cbrcore.interfaces.RetainPolicy`)."""
 

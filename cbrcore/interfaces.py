@@ -22,6 +22,7 @@ from cbrcore.types import (
     Action,
     Candidate,
     Case,
+    Decision,
     EntityTuple,
     Match,
     Observation,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from cbrcore.config import TrainingConfig
     from cbrcore.cycle.reasoner import CaseBasedReasoner
+    from cbrcore.cycle.retriever import Retriever
     from cbrcore.rng import Streams
 
 Situation = Any
@@ -326,6 +328,49 @@ class RetainPolicy(Protocol):
 
     def select(self, buffer: Sequence[RetainItem], rng: np.random.Generator) -> Sequence[RetainItem]:
         """`buffer` is the episode so far, oldest first; the last item is the rewarded one."""
+
+
+@runtime_checkable
+class Reuse(Protocol):
+    """Reuse and revise within one episode [P §3]."""
+
+    def asks(self, observation: Observation) -> Iterable[EntityTuple]:
+        """The seeds for which `offer` will retrieve cases, so that their keys can be computed together."""
+
+    def offer(self, observation: Observation, situation: Situation) -> tuple[Candidate, ...]:
+        """Retrieve and reuse: the candidates in this state."""
+
+    def choose(self, candidates: Sequence[Candidate], probability: Mapping[Action, float]) -> Candidate | None:
+        """Revise: the candidate that is executed; None: the neural agent decides.
+
+        Args:
+            probability: pi(a|s) of each admissible action.
+        """
+
+    def observe(self, decision: Decision, result: StepResult) -> bool:
+        """Take in what came of a step; whether it is evidence against the action where it was taken."""
+
+
+@runtime_checkable
+class ReusePolicy(Protocol):
+    """What is done with retrieved cases. Built with `Build.places`, where the environment tells places.
+
+    Its settings are a `cbrcore.config.ReuseConfig`. Optional abilities: `TellsHandicaps`, `KeepsState`.
+    """
+
+    def begin(self, retriever: Retriever, *, learning: bool) -> Reuse:
+        """An episode begins, of training or (nothing may be learned) of evaluation."""
+
+
+@runtime_checkable
+class KeepsState(Protocol):
+    """A reuse policy that learns: what it knows is part of a checkpoint."""
+
+    def state(self) -> Mapping[str, Any]:
+        """JSON-able."""
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ CORE_COMMANDS = {
 """What the core does itself; plugins may not take these names."""
 CORE_KEYS = (
     "schema", "name", "seed", "directory", "environment", "text_encoder", "context_encoder", "quantizer", "memory",
-    "retain_policy", "agent", "learner", "recorders", "training", "evaluation", "run",
+    "reuse_policy", "retain_policy", "agent", "learner", "recorders", "training", "evaluation", "run",
 )  # fmt: skip
 """The recipe's keys, in the order in which a recipe is written; plugins may not take these names."""
 GLOBAL_NAMES = ("command", "recipe_section")

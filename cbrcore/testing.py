@@ -45,6 +45,7 @@ from cbrcore.interfaces import (
     Finding,
     Health,
     Job,
+    KeepsState,
     Launcher,
     Learner,
     Memory,
@@ -55,6 +56,8 @@ from cbrcore.interfaces import (
     ReportedRun,
     RetainItem,
     RetainPolicy,
+    Reuse,
+    ReusePolicy,
     Scene,
     Section,
     Stopwatch,
@@ -66,9 +69,12 @@ from cbrcore.registry import Component
 from cbrcore.rng import Streams
 from cbrcore.types import (
     Action,
+    Candidate,
     Case,
+    Decision,
     Ending,
     EntityTuple,
+    Match,
     Observation,
     Provenance,
     StateGraph,
@@ -514,6 +520,68 @@ def _modules(player: CaseBasedReasoner) -> list[Trainable]:
 def weights_of(player: CaseBasedReasoner) -> list[Tensor]:
     """All that agent and retriever have learned."""
     return [value for module in _modules(player) for value in module.state_dict().values()]
+
+
+class _Remembering(_Empty):
+    """A case memory that finds the same case for each key: "put the cup on the table"."""
+
+    case = Case(1, PUT.template, ("cup", "table"), "put cup on table", Provenance("cup", 1, 1, 0, 1.0))
+
+    def __len__(self) -> int:
+        return 1
+
+    def retrieve(self, keys: Tensor) -> list[list[Match]]:
+        return [[Match(self.case, 0.9)] for _ in keys]
+
+
+class ReusePolicySuite(Suite):
+    """`ReusePolicy`: candidates from cases, and of these one that can be executed, or none."""
+
+    def retriever(self, build: Build) -> Retriever:
+        """What it asks; override where it needs a memory of its own."""
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            return Retriever(_Encoder(DIM, DIM), _Quantizer(), cast("Memory", _Remembering()), identity="suite")
+
+    def decide(self, reuse: Reuse, seen: Observation) -> Candidate | None:
+        """One step, as the reasoner takes it."""
+        candidates = reuse.offer(seen, seen.graph)
+        chosen = reuse.choose(candidates, {action: 1 / len(seen.admissible) for action in seen.admissible})
+        assert chosen is None or any(chosen is candidate for candidate in candidates)
+        return chosen
+
+    def test_what_is_chosen_is_a_candidate_that_can_be_executed(self, build: Build) -> None:
+        reuse: Reuse = self.make(build).begin(self.retriever(build), learning=True)
+        for seen in map(sample_observation, GRAPHS):
+            assert all(isinstance(seeds, tuple) for seeds in reuse.asks(seen))
+            chosen = self.decide(reuse, seen)
+            action = chosen.executed if chosen else seen.admissible[0]
+            assert action in seen.admissible
+            decision = Decision(action, "reuse" if chosen else "agent", chosen=chosen)
+            assert isinstance(reuse.observe(decision, StepResult(seen, 0.0)), bool)
+
+    def test_an_episode_knows_nothing_of_another(self, build: Build) -> None:
+        policy, retriever = self.make(build), self.retriever(build)
+        first, second = (policy.begin(retriever, learning=False) for _ in range(2))
+        seen = sample_observation()
+        before = self.decide(second, seen)
+        for action in seen.admissible:
+            first.offer(seen, seen.graph)
+            first.observe(Decision(action, "agent"), StepResult(seen, 0.0))
+        assert self.decide(second, seen) == before
+        assert self.decide(policy.begin(retriever, learning=False), seen) == before
+
+    def test_what_it_keeps_is_plain_data_and_enough_to_go_on(self, build: Build) -> None:
+        policy, other = self.make(build), self.make(build)
+        if not (isinstance(policy, KeepsState) and isinstance(other, KeepsState)):
+            return
+        reuse = cast(ReusePolicy, policy).begin(self.retriever(build), learning=True)
+        seen = sample_observation()
+        reuse.offer(seen, seen.graph)
+        reuse.observe(Decision(PUT, "agent"), StepResult(sample_observation(GRAPHS[1]), 1.0))
+        kept = json.loads(json.dumps(policy.state()))
+        other.load_state(kept)
+        assert json.loads(json.dumps(other.state())) == kept
 
 
 class LearnerSuite(Suite):

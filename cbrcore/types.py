@@ -223,14 +223,23 @@ class Candidate:
         action: the admissible action if there is one of this text, else what reuse made up.
         match: the case and its relevance delta.
         seeds: the context for which the case was retrieved.
-        verdict: what revise found: "admissible", "inadmissible", or "failed" (it earned nothing earlier in
-            this episode, and `memory.retry_failed` is off; or a case that failed is at least as similar).
+        verdict: what revise found: "admissible", "inadmissible", "pending" (a goal that is out of reach now), or
+            "failed" or "solved" (earlier in this episode; or a case that failed is at least as similar).
+        means: the admissible action that leads towards a pending goal.
+        value: by which a reuse policy that weighs ways prefers one candidate to another; None: the relevance.
     """
 
     action: Action
     match: Match
     seeds: EntityTuple
     verdict: str
+    means: Action | None = None
+    value: float | None = None
+
+    @property
+    def executed(self) -> Action:
+        """What is done if this candidate is chosen."""
+        return self.means or self.action
 
 
 @dataclass(frozen=True)

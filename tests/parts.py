@@ -8,6 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cbr_reuse.config import MostRelevantConfig
+from cbr_reuse.most_relevant import MostRelevant
+from cbrcore import Build
 from cbrcore.interfaces import AgentInput, PolicyOutput
 from cbrcore.types import Action, Observation, StateGraph
 
@@ -117,6 +120,11 @@ class ScriptedAgent(nn.Module):
             )
             for item in inputs
         ]
+
+
+def paper_rule(**settings: bool) -> MostRelevant:
+    """The reuse policy of the paper."""
+    return MostRelevant(MostRelevantConfig(**settings), Build())
 
 
 def observation(*commands: Action, graph: StateGraph | None = None) -> Observation:

@@ -150,7 +150,7 @@ DECIDES = (
     "evaluation={splits: [train], passes: 1, modes: [sampled]}",
     "training.pretrain.episodes=0",
     "memory.threshold=0.5",
-    "memory.retry_failed=false",
+    "reuse_policy.retry_failed=false",
 )
 """Trained until it reuses cases on the games of the training, and is refused some."""
 

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 import torch
 import toy_run
-from parts import CosineQuantizer, DenseIndex, PullingQuantizer, ScriptedAgent, TableEncoder, act, observation
+from parts import (
+    CosineQuantizer,
+    DenseIndex,
+    PullingQuantizer,
+    ScriptedAgent,
+    TableEncoder,
+    act,
+    observation,
+    paper_rule,
+)
 from run_folders import rows
 from test_memory import HERE
 from torch import nn
@@ -66,7 +75,7 @@ class WeighingAgent(nn.Module):
 def reasoner(agent=None) -> CaseBasedReasoner:
     """Its memory holds "put book on shelf" and "take book"."""
     retriever = Retriever(TableEncoder(TABLE), CosineQuantizer(), CaseMemory(DenseIndex(), threshold=0.7))
-    made = CaseBasedReasoner(agent or WeighingAgent(), retriever, toy_run.LastOne())
+    made = CaseBasedReasoner(agent or WeighingAgent(), retriever, toy_run.LastOne(), paper_rule())
     for action in (BOOK_SHELF, act("take {}", "book")):
         key = retriever.keys(StateGraph.of([]), [action.seeds])[0]
         retriever.memory.add(key, action, HERE, step=1)
@@ -224,7 +233,7 @@ def test_a_frozen_retriever_stays_as_it_is():
 
 
 def test_an_empty_memory_trains_the_agent_alone():
-    made = CaseBasedReasoner(WeighingAgent(), reasoner().retriever, toy_run.LastOne())
+    made = CaseBasedReasoner(WeighingAgent(), reasoner().retriever, toy_run.LastOne(), paper_rule())
     made.retriever.memory = CaseMemory(DenseIndex())
     before = [value.detach().clone() for value in _parameters(made)]
     look = next((d, trace) for d, trace in decisions(made) if d.action == LOOK)
@@ -251,7 +260,7 @@ def joint_parts(*arguments, **settings) -> Parts:
     build = Build(text_encoder=WordHashEncoder(), make=lambda setting, build: TextAgent(inner.settings, build))
     agent = JointAgent(JointConfig(agent=inner, width=4), build).train(False)
     retriever = built.reasoner.retriever
-    made = CaseBasedReasoner(agent, retriever, toy_run.LastOne(), clock=built.clock)
+    made = CaseBasedReasoner(agent, retriever, toy_run.LastOne(), paper_rule(), clock=built.clock)
     return Parts(built.environments, made, built.streams, built.clock, built.device)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act, observation
+from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act, observation, paper_rule
 from test_memory import HERE, UNREWARDED
 from test_reasoner import BOOK_SHELF, LOOK, NOVEL_RACK, NOVEL_SHELF, TABLE, outcome, rng
 from toy_run import run
@@ -34,7 +34,7 @@ def reasoner(**settings) -> CaseBasedReasoner:
     failures = settings.pop("failures", CaseMemory(DenseIndex()))
     memory = CaseMemory(DenseIndex(), threshold=0.7, failures=failures)
     retriever = Retriever(TableEncoder(TABLE), CosineQuantizer(), memory, **settings)
-    return CaseBasedReasoner(ScriptedAgent("look"), retriever, RewardedOnly())
+    return CaseBasedReasoner(ScriptedAgent("look"), retriever, RewardedOnly(), paper_rule())
 
 
 def remember(memory: CaseMemory, r: CaseBasedReasoner, action, provenance=HERE) -> None:
@@ -116,7 +116,7 @@ def test_a_failure_with_another_template_is_no_evidence():
 def test_a_reward_takes_the_negative_evidence_away():
     r = reasoner()
     remember(r.retriever.memory.failures, r, NOVEL_SHELF, UNREWARDED)
-    agent = CaseBasedReasoner(ScriptedAgent(NOVEL_SHELF.text), r.retriever, RewardedOnly())
+    agent = CaseBasedReasoner(ScriptedAgent(NOVEL_SHELF.text), r.retriever, RewardedOnly(), paper_rule())
     assert play(agent, 1.0, NOVEL_SHELF) == "agent"
     assert len(r.retriever.memory.failures) == 0
     assert play(agent, 1.0, NOVEL_SHELF) == "reuse"

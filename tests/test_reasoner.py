@@ -12,11 +12,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act, observation
+from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act, observation, paper_rule
 from test_memory import HERE, UNREWARDED
 
 from cbr_memory.memory import CaseMemory
-from cbrcore.cycle.reasoner import CaseBasedReasoner, first_order
+from cbr_reuse.most_relevant import first_order
+from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.interfaces import RetainItem
 from cbrcore.types import Action, Ending, Provenance, StateGraph, StepResult, fill
@@ -48,9 +49,12 @@ class Recorder:
         return []
 
 
-def reasoner(*preferred: str, threshold: float = 0.7, policy: object = None, **settings) -> CaseBasedReasoner:
+def reasoner(
+    *preferred: str, threshold: float = 0.7, policy: object = None, gamma: float = 0.9, **rule
+) -> CaseBasedReasoner:
     retriever = Retriever(TableEncoder(TABLE), CosineQuantizer(), CaseMemory(DenseIndex(), threshold=threshold))
-    return CaseBasedReasoner(ScriptedAgent(*preferred), retriever, policy or LastTwo(), **settings)
+    agent, retain = ScriptedAgent(*preferred), policy or LastTwo()
+    return CaseBasedReasoner(agent, retriever, retain, paper_rule(**rule), gamma=gamma)
 
 
 def remember(r: CaseBasedReasoner, *actions: Action, step: int = 1) -> None:

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from cbr_memory.config import CaseMemoryConfig
 from cbr_pretrain.config import PretrainConfig
+from cbr_reuse.config import MostRelevantConfig
 from cbr_sweep.differences import differences, flat
 from cbrcore.config import (
     ComponentConfig,
@@ -104,6 +105,7 @@ OFFERED = [
     *offer("memory", "lab/fading", AcmeMemoryConfig),
     *offer("memory", "lab/odd", KConfig),
     *offer("memory", "lab/around", AroundConfig),
+    *offer("reuse_policy", DEFAULTS["reuse_policy"], MostRelevantConfig),
     *offer("retain_policy", DEFAULTS["retain_policy"], KConfig),
     *offer("agent", "lab/plain", KConfig),
     *offer("agent", "lab/joint", learner="lab/joint"),
@@ -242,7 +244,7 @@ def test_without_the_default_pretraining_there_is_none():
         ("memory: {capacity: 0}", "memory.capacity: must be at least 1, got 0"),
         ("memory: {capcity: 1}", "memory.capcity: unknown key. Did you mean memory.capacity?"),
         ("memory: {use: fading, capacity: 1}", "memory.capacity: unknown key. Choose one of: threshold, refresh, "
-                                               "cases, retry_failed, decay."),
+                                               "cases, decay."),
         ("memory: 3", "memory: must be a section; write 'memory: {use: PLUGIN/NAME}'"),
         ("memory: lab/fading", "memory: must be a section; write 'memory: {use: lab/fading}'"),
         ("memory: {use: 3}", "memory: does not say which component; add 'use: PLUGIN/NAME', one of: "

@@ -33,7 +33,7 @@ from cbrcore.cycle.runner import play_episode
 from cbrcore.errors import Interrupted, RunFolderError
 from cbrcore.rng import Streams
 from cbrcore.runs.checkpoint import Progress as Counters
-from cbrcore.runs.checkpoint import latest_checkpoint, load_checkpoint, restore_agent, save_checkpoint
+from cbrcore.runs.checkpoint import State, latest_checkpoint, load_checkpoint, restore_agent, save_checkpoint
 from cbrcore.runs.folder import METRICS_FILE, RunFolder
 from cbrcore.runs.trainer import LearningActor
 from cbrcore.tables import results_table
@@ -187,7 +187,7 @@ def test_the_toy_game_is_learned_by_the_agent_and_by_reuse(tmp_path):
 
 
 def checkpoint(folder: Path, games_played: int, value: float = 1.0) -> Path:
-    return save_checkpoint(folder, Counters(games_played), {"w": torch.tensor([value])}, {}, {})
+    return save_checkpoint(folder, State(Counters(games_played), {"w": torch.tensor([value])}, {}, {}))
 
 
 def test_the_latest_checkpoint_is_the_one_with_the_most_games_by_its_own_record(tmp_path):

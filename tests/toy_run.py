@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder
+from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, paper_rule
 from toy import GAMES, PLACES, ToyEnvironment
 
 from cbr_a2c.learner import A2cLearner
@@ -89,7 +89,7 @@ def parts(num_envs: int = 1, memory: dict | None = None) -> Parts:
     agent = ScriptedAgent("look")
     return Parts(
         tuple(ToyEnvironment() for _ in range(num_envs)),
-        CaseBasedReasoner(agent, retriever, LastOne(), clock=clock),
+        CaseBasedReasoner(agent, retriever, LastOne(), paper_rule(), clock=clock),
         Streams(5),
         clock,
         "cpu",

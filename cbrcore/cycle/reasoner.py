@@ -6,8 +6,7 @@ Without a retriever the same class is the plain neural agent.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -18,28 +17,19 @@ from cbrcore.cycle.retriever import Retriever
 from cbrcore.interfaces import (
     AgentInput,
     AgentState,
+    KeepsState,
     NeuralAgent,
     PolicyOutput,
     RetainItem,
     RetainPolicy,
+    Reuse,
+    ReusePolicy,
     RevisingAgent,
     Situation,
     Stopwatch,
     Trainable,
 )
-from cbrcore.types import (
-    SLOT,
-    Action,
-    Candidate,
-    Decision,
-    EntityTuple,
-    Match,
-    Observation,
-    Provenance,
-    StepResult,
-    arity,
-    fill,
-)
+from cbrcore.types import Candidate, Decision, Observation, Provenance, StepResult
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -69,8 +59,8 @@ class CaseBasedReasoner:
         agent: pi, asked when nothing can be reused; one that revises itself at every step.
         retriever: None for the plain neural agent.
         retain_policy: which executed actions are stored when a reward comes; None if nothing is retained.
+        reuse_policy: what is done with retrieved cases; None if nothing is reused.
         gamma: discount, for the TD errors that retain policies may use.
-        retry_failed: whether an action that earned nothing may be reused again in the same episode.
         clock: where the seconds of each part are added up.
     """
 
@@ -79,17 +69,17 @@ class CaseBasedReasoner:
         agent: NeuralAgent,
         retriever: Retriever | None = None,
         retain_policy: RetainPolicy | None = None,
+        reuse_policy: ReusePolicy | None = None,
         *,
         gamma: float = 0.9,
-        retry_failed: bool = True,
         clock: Stopwatch | None = None,
     ) -> None:
         self.agent = agent
         self.revising = agent if isinstance(agent, RevisingAgent) else None
         self.retriever = retriever
         self.retain_policy = retain_policy
+        self.reuse_policy = reuse_policy
         self.gamma = gamma
-        self.retry_failed = retry_failed
         self.clock = clock or Stopwatch()
         self.begin_episode()
 
@@ -106,12 +96,22 @@ class CaseBasedReasoner:
         """Everything that has weights or buffers, by name."""
         return {"agent": self.agent} | (self.retriever.modules() if self.retriever else {})
 
-    def begin_episode(self) -> None:
-        """Forget the previous episode's buffer T, history and recurrent state."""
+    def keepers(self) -> dict[str, KeepsState]:
+        """Parts that know something beside tensors and cases, by name."""
+        return {"reuse_policy": self.reuse_policy} if isinstance(self.reuse_policy, KeepsState) else {}
+
+    def begin_episode(self, *, learning: bool = False) -> None:
+        """Forget the previous episode's buffer T, history and recurrent state.
+
+        Args:
+            learning: whether the episode is one of training; otherwise everything is frozen.
+        """
         self._buffer: list[RetainItem] = []
         self._past: list[Observation] = []
-        self._failed: set[str] = set()
         self._reuse_failed = False
+        self.reuse: Reuse | None = None
+        if self.retriever is not None and self.reuse_policy is not None:
+            self.reuse = self.reuse_policy.begin(self.retriever, learning=learning)
         self._state: AgentState = self.agent.initial_state()
         if self.retriever is not None:
             self.retriever.forget()
@@ -138,15 +138,8 @@ class CaseBasedReasoner:
             return self.retriever.encoder.situation(observation, self._past)
 
     def consider(self, observation: Observation, situation: Situation) -> AgentInput:
-        """Retrieve and reuse: what the agent sees, and the candidates that the memory offers. Each is the template
-        of a retrieved action on the entities V_a of a current one [P §4.3]."""
-        admissible = {action.text: action for action in observation.admissible}
-        candidates = tuple(
-            self._adapt(match, action, admissible)
-            for action, matches in self._retrieve(situation, observation)
-            for match in matches
-            if arity(match.case.template) == len(action.entities)
-        )
+        """Retrieve and reuse: what the agent sees, and the candidates that the memory offers."""
+        candidates = self.reuse.offer(observation, situation) if self.reuse else ()
         return AgentInput(observation, self._state, candidates)
 
     def conclude(
@@ -158,7 +151,7 @@ class CaseBasedReasoner:
         *,
         greedy: bool,
     ) -> tuple[Decision, Trace]:
-        """Revise: the most relevant candidate that is admissible, else the action of pi. An agent that revises
+        """Revise: the candidate that the reuse policy chooses, else the action of pi. An agent that revises
         itself has weighed the candidates: its own action is executed, whoever offered it [App. E]."""
         observation, candidates = agent_input.observation, agent_input.candidates
         probabilities = output.logits.detach().double().softmax(dim=0).cpu().numpy()  # [A]
@@ -168,8 +161,8 @@ class CaseBasedReasoner:
             chosen = self.revising.revise(candidates, agent_action)
         else:
             policy = dict(zip(observation.admissible, probabilities.tolist(), strict=True))
-            chosen = most_relevant(candidates, policy)
-        action = agent_action if chosen is None or self.revising else chosen.action
+            chosen = self.reuse.choose(candidates, policy) if self.reuse else None
+        action = agent_action if chosen is None or self.revising else chosen.executed
         decision = Decision(
             action=action,
             source="reuse" if chosen and not self.revising else "agent",
@@ -192,28 +185,6 @@ class CaseBasedReasoner:
         keys = {number: self.retriever.memory.key_of(case) for number, case in cases.items()}
         return tuple(keys[candidate.match.case.id] for candidate in candidates)
 
-    # -- retrieve ------------------------------------------------------------------------------------------
-
-    def _retrieve(self, situation: Situation, observation: Observation) -> list[tuple[Action, list[Match]]]:
-        """One context per distinct entity tuple: "take X" and "examine X" share it, which is exact, since the
-        context depends on the graph and V_a only [P §4.1]. Returned with one action that has the tuple."""
-        if self.retriever is None:
-            return []
-        views = (self.retriever.view(action) for action in observation.admissible if action.seeds)
-        distinct = {(action.seeds, action.entities): action for action in views}
-        matches = self.retriever.retrieve(situation, [seeds for seeds, _ in distinct])
-        return [(action, found) for action, found in zip(distinct.values(), matches, strict=True) if found]
-
-    def _adapt(self, match: Match, current: Action, admissible: dict[str, Action]) -> Candidate:
-        """Entities in the order of the current action; if that is inadmissible, in the other orders."""
-        text = first_order(match.case.template, current.entities, admissible)
-        if text is None:
-            made = Action.from_template(match.case.template, current.entities, seeds=current.seeds)
-            return Candidate(made, match, current.seeds, "inadmissible")
-        fitting = admissible[text]
-        failed = match.against >= match.relevance or (not self.retry_failed and fitting.text in self._failed)
-        return Candidate(fitting, match, current.seeds, "failed" if failed else "admissible")
-
     def value_of(self, observation: Observation) -> float:
         """V(s) after the steps taken so far; changes nothing (the bootstrap of the returns). 0 where
         nothing can be done any more."""
@@ -228,14 +199,12 @@ class CaseBasedReasoner:
 
     def observe(self, decision: Decision, trace: Trace, result: StepResult) -> None:
         """Take in the outcome of the executed action: the episode's buffer T grows by (c*_t, a*_t)."""
-        if result.reward <= 0:
-            self._failed.add(decision.action.text)
+        self._reuse_failed = self.reuse is not None and self.reuse.observe(decision, result)
         if self.retriever is None or self.retain_policy is None:
             return
         action = self.retriever.view(decision.action)
         key = self.retriever.keys(trace.situation, [action.seeds])[0] if action.seeds else None
         self._buffer.append(RetainItem(key, action, len(self._buffer), result.reward, situation=trace.situation))
-        self._reuse_failed = decision.chosen is not None and result.reward <= 0 and not result.rescored
 
     def retain(self, rng: np.random.Generator, provenance: Provenance, *, env_steps: int) -> int:
         """After a rewarded step: store what the retain policy picks from the buffer; returns how many items.
@@ -285,10 +254,9 @@ def decide_together(
     together = [(player, observation, player.situation(observation)) for player, observation in seen]
     if retriever is not None and len(retriever.memory):
         retriever.prepare(
-            (situation, retriever.view(action).seeds)
-            for _, observation, situation in together
-            for action in observation.admissible
-            if action.seeds
+            (situation, seeds)
+            for player, observation, situation in together
+            for seeds in (player.reuse.asks(observation) if player.reuse else ())
         )
     inputs = [player.consider(observation, situation) for player, observation, situation in together]
     with clock.part("agent"), torch.no_grad():
@@ -297,47 +265,6 @@ def decide_together(
         player.conclude(agent_input, output, situation, rng, greedy=greedy)
         for (player, _, situation), agent_input, output in zip(together, inputs, outputs, strict=True)
     ]
-
-
-def first_order(template: str, entities: Sequence[str], texts: Collection[str]) -> str | None:
-    """The first of `texts` that the template gives for the entities, in the order of `itertools.permutations`.
-
-    Grows the command slot by slot, and only as long as a text begins like that: all orders would be n!.
-    """
-    first = fill(template, entities)
-    if first in texts:
-        return first
-    pieces, letters = template.split(SLOT), sorted(first)
-    alike = (text for text in texts if len(text) == len(first) and text.endswith(pieces[-1]))
-    known = sorted(text for text in alike if sorted(text) == letters)
-    grown, seen = [(pieces[0], tuple(entities))], set[tuple[str, EntityTuple]]()
-    while grown:
-        command, left = grown.pop()
-        at = bisect_left(known, command)
-        if (command, left) in seen or at == len(known) or not known[at].startswith(command):
-            continue
-        if not left:
-            return command
-        seen.add((command, left))
-        piece = pieces[len(pieces) - len(left)]
-        for name in reversed(dict.fromkeys(left)):
-            spot = left.index(name)
-            grown.append((command + name + piece, left[:spot] + left[spot + 1 :]))
-    return None
-
-
-def most_relevant(candidates: Sequence[Candidate], probability: dict[Action, float]) -> Candidate | None:
-    """Of the candidates that are admissible the most relevant one; None: ask pi [P §3].
-
-    Ties in delta: higher pi(a|s), then the more often rewarded case, then the more recent one.
-    """
-    usable = [candidate for candidate in candidates if candidate.verdict == "admissible"]
-
-    def order(candidate: Candidate) -> tuple[float, float, int, int, int]:
-        case = candidate.match.case
-        return candidate.match.relevance, probability[candidate.action], case.rewarded, case.last_step, case.id
-
-    return max(usable, key=order, default=None)
 
 
 def _draw(probabilities: np.ndarray, rng: np.random.Generator, *, greedy: bool) -> int:

@@ -16,6 +16,7 @@ from cbrcore.config import (
     MemoryConfig,
     Part,
     Recipe,
+    ReuseConfig,
     Settings,
     existing_path,
     expand_path,
@@ -30,6 +31,7 @@ from cbrcore.registry import CORE_KEYS, Component, Registry
 DEFAULTS = {
     "text_encoder": "cbr_text_encoders/transformer",
     "memory": "cbr_memory/case_memory",
+    "reuse_policy": "cbr_reuse/most_relevant",
     "retain_policy": "cbr_retain/last_k",
     "learner": "cbr_a2c/a2c",
     "pretraining": "cbr_pretrain/contrastive",
@@ -44,6 +46,8 @@ BORDER = "cbr_border.parts"
 """Where what parts give is checked."""
 SUGGESTED = {"context_encoder": "cbr_seeded_gat/seeded_gat", "quantizer": "cbr_vq/vq"}
 """Parts that a case memory cannot do without -> the paper's choice."""
+MOVED = ("memory", "reuse_policy", "retry_failed")
+"""(part, part, setting): what recipes of before wrote in the first one belongs to the second."""
 
 NULLS = ("", "~", "null", "Null", "NULL")
 """What is typed for nothing."""
@@ -66,7 +70,8 @@ def settings_class(component: Component) -> type[BaseModel]:
         path, found, base = component.factory, component.load_factory(), BaseModel
     else:
         path, found = component.config, component.load_config()
-        base = MemoryConfig if component.kind == "memory" else ComponentConfig
+        bases: dict[str, type[BaseModel]] = {"memory": MemoryConfig, "reuse_policy": ReuseConfig}
+        base = bases.get(component.kind, ComponentConfig)
     if isinstance(found, type) and issubclass(found, base):
         return found
     wanted = "pydantic model" if base is BaseModel else f"cbrcore.{base.__name__}"
@@ -217,7 +222,9 @@ class Checker:
         for kind in ("text_encoder", "learner", *(kind for kind in components.brought_by if kind in PARTS)):
             data.setdefault(kind, {})
         if "memory" in data:
-            data.setdefault("retain_policy", {})
+            for kind in ("reuse_policy", "retain_policy"):
+                data.setdefault(kind, {})
+            self._move(*MOVED)
         for kind in ("environment", "agent"):
             data.setdefault(kind, None)  # its absence is told as that of any part
         if isinstance(data.setdefault("training", {}), dict) and components.find("pretraining", {}):
@@ -225,6 +232,12 @@ class Checker:
         recorders = data.setdefault("recorders", [{}] if components.find("recorder", {}) else [])
         if isinstance(recorders, list):
             data["recorders"] = [{"use": entry} if isinstance(entry, str) else entry for entry in recorders]
+
+    def _move(self, part: str, to: str, setting: str) -> None:
+        """A setting that stood in another part before."""
+        old, new = self._data[part], self._data[to]
+        if isinstance(old, dict) and isinstance(new, dict) and setting in old and setting not in new:
+            new[setting] = old.pop(setting)
 
     def _expand_directory(self) -> None:
         folder = self._data.setdefault("directory", ".")
@@ -248,7 +261,7 @@ class Checker:
         for part, usual in SUGGESTED.items():
             if "memory" in self._data and part not in self._data:
                 self._note(("memory",), f"a case memory needs a {part}; add '{part}: {{use: {usual}}}'")
-        for part in (*SUGGESTED, "retain_policy"):
+        for part in (*SUGGESTED, "reuse_policy", "retain_policy"):
             if "memory" not in self._data and part in self._data:
                 self._note((part,), f"only a case memory uses it; add 'memory: {{}}', or remove {part}")
 

@@ -353,11 +353,13 @@ def unscored(facts: Mapping[str, Any]) -> bool:
 
 def _protocol(recipe: Recipe, parts: Parts) -> dict[str, Any]:
     """What makes the task easier than the bare text game, and how it was measured."""
-    environment, agent = parts.environment, parts.reasoner.agent
+    environment, handicaps = parts.environment, dict(parts.environment.handicaps)
+    for part in (parts.reasoner.agent, parts.reasoner.reuse_policy):
+        handicaps |= part.handicaps if isinstance(part, TellsHandicaps) else {}
     return {
         "seed": recipe.seed,
-        "handicaps": {**environment.handicaps, **(agent.handicaps if isinstance(agent, TellsHandicaps) else {})},
-        "retry_failed": recipe.memory.settings.retry_failed if recipe.memory else None,
+        "handicaps": handicaps,
+        "retry_failed": recipe.reuse_policy.settings.retry_failed if recipe.reuse_policy else None,
         "win_bonus": recipe.training.win_bonus,
         "evaluation_passes": recipe.evaluation.passes,
         **({"isolated": True} if recipe.run.isolate else {}),
@@ -370,7 +372,7 @@ def _protocol(recipe: Recipe, parts: Parts) -> dict[str, Any]:
 
 
 def _duplicates(parts: Parts) -> dict[str, list[list[str]]]:
-    """What results.json says of games that are the same by their content; nothing where there are none."""
+    """Games that are the same by their content, for results.json; nothing where there are none."""
     from cbrcore.cycle.evaluation import same_games
 
     found = same_games(parts.environment)
@@ -393,7 +395,6 @@ def newest_checkpoint(run: Path) -> Path:
     from cbrcore.runs.checkpoint import latest_checkpoint
 
     stored_recipe(run)
-    checkpoint = latest_checkpoint(run / "checkpoints")
-    if checkpoint is None:
+    if (checkpoint := latest_checkpoint(run / "checkpoints")) is None:
         raise RunFolderError(f"{run} has no checkpoint", hint="train first: cbr run")
     return checkpoint

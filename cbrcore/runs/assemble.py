@@ -81,15 +81,14 @@ def assemble(recipe: Recipe, registry: Registry) -> Parts:
         build = replace(build, places=environments[0].places)
     build = replace(build, text_encoder=_part(registry, "text_encoder", recipe.text_encoder, build))
     retriever = _retriever(recipe, registry, build, clock)
-    policy = _part(registry, "retain_policy", recipe.retain_policy, build)
+    reuse = _part(registry, "reuse_policy", recipe.reuse_policy, build)
+    retain = _part(registry, "retain_policy", recipe.retain_policy, build)
     agent = _part(registry, "agent", recipe.agent, build)
     agent.train(False)
     if isinstance(agent, RevisingAgent) and retriever is None:
         told = f"{recipe.agent.use} weighs what a case memory offers"
         raise CbrError(told, hint="add 'memory: {}' to the recipe")
-    retry = recipe.memory.settings.retry_failed if recipe.memory else True
-    gamma = recipe.training.gamma
-    reasoner = CaseBasedReasoner(agent, retriever, policy, gamma=gamma, retry_failed=retry, clock=clock)
+    reasoner = CaseBasedReasoner(agent, retriever, retain, reuse, gamma=recipe.training.gamma, clock=clock)
     return Parts(environments, reasoner, Streams(recipe.seed), clock, build.device)
 
 

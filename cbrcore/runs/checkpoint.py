@@ -81,49 +81,56 @@ APART = ("begun", "metrics_sha256", "refreshed")
 """What stands beside the older counts in the file, not among them."""
 
 
-def save_checkpoint(
-    folder: Path,
-    progress: Progress,
-    tensors: Mapping[str, Tensor],
-    streams: Mapping[str, Any],
-    memories: Mapping[str, CaseStore],
-    recipe: Mapping[str, Any] | None = None,
-) -> Path:
+@dataclass(frozen=True)
+class State:
+    """All that a checkpoint holds.
+
+    Attributes:
+        tensors: of the parts and of the learner, by name.
+        streams: states of the random streams.
+        recipe: as plain data.
+        kept: what parts keep beside tensors, by name (`cbrcore.interfaces.KeepsState`).
+    """
+
+    progress: Progress
+    tensors: Mapping[str, Tensor]
+    streams: Mapping[str, Any]
+    memories: Mapping[str, CaseStore]
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+
+def save_checkpoint(folder: Path, state: State) -> Path:
     """Write one checkpoint below `folder` and drop all but the newest ones. It is made under a temporary name and
     renamed when complete, so a kill leaves the older one.
 
     Raises:
         RunFolderError: a tensor is not finite; the last good checkpoint is kept.
     """
-    temporary = folder / f".{progress.games_played:08d}.{os.getpid()}.tmp"
-    write_checkpoint(temporary, progress, tensors, streams, memories, recipe)
-    return keep_checkpoint(temporary, progress.games_played)
+    games = state.progress.games_played
+    temporary = folder / f".{games:08d}.{os.getpid()}.tmp"
+    write_checkpoint(temporary, state)
+    return keep_checkpoint(temporary, games)
 
 
-def write_checkpoint(
-    folder: Path,
-    progress: Progress,
-    tensors: Mapping[str, Tensor],
-    streams: Mapping[str, Any],
-    memories: Mapping[str, CaseStore],
-    recipe: Mapping[str, Any] | None = None,
-) -> None:
+def write_checkpoint(folder: Path, state: State) -> None:
     """Write one checkpoint into `folder`; if that fails, the folder is not there. See `save_checkpoint`."""
-    for name, value in tensors.items():
+    for name, value in state.tensors.items():
         if value.is_floating_point() and not torch.isfinite(value).all():
             raise RunFolderError(f"not saved: {name} holds values that are not finite")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
-        plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        plain = {name: value.detach().cpu().contiguous() for name, value in state.tensors.items()}
         write_tensors(folder / TENSORS_FILE, plain)
-        for name, memory in memories.items():
+        for name, memory in state.memories.items():
             memory.save(folder / name)
-        counts = asdict(progress)
-        apart = {name: counts.pop(name) for name in APART} | {"recipe": recipe or {}}
-        state = {"format": FORMAT, "torch": torch.__version__, "progress": counts, "streams": streams}
-        write_atomically(folder / STATE_FILE, json.dumps(state | apart))
-        seal(folder, TENSORS_FILE, STATE_FILE, *memories)
+        counts = asdict(state.progress)
+        apart = {name: counts.pop(name) for name in APART} | {"recipe": state.recipe}
+        apart |= {"kept": state.kept} if state.kept else {}
+        facts = {"format": FORMAT, "torch": torch.__version__, "progress": counts, "streams": state.streams}
+        write_atomically(folder / STATE_FILE, json.dumps(facts | apart))
+        seal(folder, TENSORS_FILE, STATE_FILE, *state.memories)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -240,4 +247,9 @@ def restore_agent(path: Path, reasoner: CaseBasedReasoner) -> tuple[Progress, di
         except RuntimeError as error:
             told = f"the checkpoint does not fit the {name}: {error}"
             raise RunFolderError(told, hint="resume with the recipe that wrote it") from error
+    kept = read_state(path)[0].get("kept", {})
+    for name, part in reasoner.keepers().items():
+        if name not in kept:
+            raise RunFolderError(f"the checkpoint {path} holds nothing of the {name}")
+        part.load_state(kept[name])
     return progress, tensors, streams

@@ -28,6 +28,7 @@ from cbrcore.runs.assemble import Learning
 from cbrcore.runs.checkpoint import (
     LAST,
     Progress,
+    State,
     keep_checkpoint,
     latest_checkpoint,
     restore_agent,
@@ -62,7 +63,7 @@ class LearningActor:
     def begin(self, game: str) -> None:
         self._game = game
         self._episode = self._progress.games_played + self._seat + 1
-        self.reasoner.begin_episode()
+        self.reasoner.begin_episode(learning=True)
 
     def decide(self, observation: Observation) -> tuple[Decision, Trace]:
         return self.reasoner.decide(observation, self._streams.numpy("agent"))
@@ -279,17 +280,18 @@ class Trainer:
             parts = {**reasoner.retriever.modules(), "memory": reasoner.retriever.memory}
         parts |= {"agent": reasoner.agent, "learner": self.learner}
         parts |= {"environment": self.parts.environment, "retain_policy": reasoner.retain_policy}
+        parts |= {"reuse_policy": reasoner.reuse_policy}
         return [(name, part) for name, part in parts.items() if isinstance(part, ReportsMetrics)]
 
     # -- checkpoints ---------------------------------------------------------------------------------------
 
     def save(self, metrics: MetricsLog) -> None:
         """Write a checkpoint; all that is needed to go on from here."""
-        save_checkpoint(self.folder.checkpoints, *self._state(metrics))
+        save_checkpoint(self.folder.checkpoints, self._state(metrics))
         self._kept, self._kept_games = None, self.progress.games_played  # an older state, and by now removed
 
-    def _state(self, metrics: MetricsLog) -> tuple[Any, ...]:
-        """What a checkpoint holds, as `save_checkpoint` takes it."""
+    def _state(self, metrics: MetricsLog) -> State:
+        """What a checkpoint holds."""
         progress, retriever = self.progress, self.reasoner.retriever
         progress.metrics_bytes, progress.metrics_sha256 = metrics.position(), metrics.sha256
         progress.skipped_updates = self._skipped_before + self.learner.skipped
@@ -297,7 +299,8 @@ class Trainer:
         progress.refreshed = retriever is not None and retriever.refreshed
         tensors = module_tensors(self.reasoner.modules()) | dict(self.learner.tensors())
         memories = retriever.memory.stores() if retriever else {}
-        return progress, tensors, self.streams.state(), memories, plain_recipe(self.recipe)
+        kept = {name: part.state() for name, part in self.reasoner.keepers().items()}
+        return State(progress, tensors, self.streams.state(), memories, plain_recipe(self.recipe), kept)
 
     def _keep(self, metrics: MetricsLog) -> None:
         """Keep the state between two rounds of plays, if that is not too often."""
@@ -309,7 +312,7 @@ class Trainer:
         spare = folder.with_name(f".{LAST}.tmp")
         self._kept_games = self.progress.games_played
         with contextlib.suppress(OSError, CbrError):  # what cannot be kept is not: the checkpoints are elsewhere
-            write_checkpoint(spare, *self._state(metrics))
+            write_checkpoint(spare, self._state(metrics))
             shutil.rmtree(folder, ignore_errors=True)
             self._kept = spare.rename(folder), self._kept_games
         took = time.monotonic() - now

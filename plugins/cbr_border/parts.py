@@ -23,7 +23,7 @@ from cbr_border.games import GAMES, GameBorder
 from cbr_border.values import TOLERANCE, Border, Kind, finite, short
 from cbrcore import interfaces as contracts
 from cbrcore.errors import CbrError
-from cbrcore.types import Action, Match
+from cbrcore.types import Action, Candidate, Match, Observation
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -99,6 +99,15 @@ def _policy(it: Border, outputs: Any, inputs: Sequence[contracts.AgentInput]) ->
     return outputs
 
 
+def _offer(it: Border, given: Any, seen: Observation, *_: Any) -> Any:
+    for candidate in it.a(tuple | list, given, "candidates"):
+        it.a(Candidate, candidate, "a Candidate")
+        executed = candidate.verdict in ("admissible", "pending")
+        if executed and candidate.executed not in seen.admissible:
+            it.refuse(short(candidate.executed), "an admissible action to execute")
+    return given
+
+
 def _revise(it: Border, given: Any, candidates: Sequence[Any], *_: Any) -> Any:
     if given is not None and not any(given is candidate for candidate in candidates):
         it.refuse(short(given), "one of the candidates, or None")
@@ -107,6 +116,8 @@ def _revise(it: Border, given: Any, candidates: Sequence[Any], *_: Any) -> Any:
 
 INDEX = Kind("quantizer", contracts.KeyIndex, {"similarities": _similarities})
 """Of the index that a quantizer makes, and in whose name it speaks."""
+REUSE = Kind("reuse policy", contracts.Reuse, {"offer": _offer, "choose": _revise})
+"""Of what a reuse policy makes for an episode."""
 KINDS: Mapping[str, Kind] = {
     "environment": GAMES,
     "text_encoder": Kind("text encoder", contracts.TextEncoder, {"encode": _encode}),
@@ -132,6 +143,15 @@ KINDS: Mapping[str, Kind] = {
         },
     ),
     "memory": Kind("memory", contracts.Memory, {"retrieve": _retrieve}),
+    "reuse_policy": Kind(
+        "reuse policy",
+        contracts.ReusePolicy,
+        {
+            "begin": lambda it, made, *_, **__: _inside(made, Border(REUSE, it.name), "begin"),
+            "state": lambda it, given: it.facts(given),
+        },
+        (contracts.KeepsState,),
+    ),
     "retain_policy": Kind("retain policy", contracts.RetainPolicy, {"select": _select}),
     "agent": Kind(
         "agent", contracts.NeuralAgent, {"policy": _policy, "revise": _revise}, (contracts.RevisingAgent,)
@@ -173,7 +193,7 @@ def guarded(made: Any, kind: str, name: str) -> Any:
     """
     border = (GameBorder if kind == "environment" else Border)(KINDS[kind], name)
     part = _inside(made, border, "its factory")
-    if kind in ("environment", "agent") and isinstance(part, contracts.TellsHandicaps):
+    if kind in ("environment", "agent", "reuse_policy") and isinstance(part, contracts.TellsHandicaps):
         border.method = "the attribute handicaps"
         border.facts(part.handicaps)
         border.method = ""

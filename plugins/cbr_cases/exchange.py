@@ -11,7 +11,7 @@ from cbr_open.door import Run
 from cbrcore.cycle.retriever import tensors_digest
 from cbrcore.errors import RunFolderError
 from cbrcore.runs import newest_checkpoint
-from cbrcore.runs.checkpoint import load_checkpoint, read_state, save_checkpoint
+from cbrcore.runs.checkpoint import State, load_checkpoint, read_state, save_checkpoint
 from cbrcore.runs.files import seal
 from cbrcore.runs.folder import RunFolder
 
@@ -59,8 +59,10 @@ def import_cases(run: Run, source: Path) -> tuple[int, int]:
         assert retriever is not None  # the checkpoint has cases
         new = retriever.adopt(stored)
         progress, tensors, streams = load_checkpoint(checkpoint, {})
-        recipe = read_state(checkpoint)[0].get("recipe")
-        save_checkpoint(checkpoint.parent, progress, tensors, streams, retriever.memory.stores(), recipe)
+        facts = read_state(checkpoint)[0]
+        others = {name: facts.get(name) or {} for name in ("recipe", "kept")}
+        state = State(progress, tensors, streams, retriever.memory.stores(), **others)
+        save_checkpoint(checkpoint.parent, state)
         seal(folder.path, without=(MEMORY,))  # nobody takes the new one for a damaged old one
         with folder.replacing(folder.memory) as fresh:
             retriever.memory.save(fresh, weights=retriever.digest())

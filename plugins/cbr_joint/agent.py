@@ -16,8 +16,8 @@ from cbr_joint.config import JointConfig
 from cbr_joint.selector import ActionSelector
 from cbr_nn.memo import Memo
 from cbr_nn.texts import required_encoder
+from cbr_reuse.most_relevant import most_relevant
 from cbrcore import Action, Build, Candidate, CbrError, TakesFeatures, TellsHandicaps
-from cbrcore.cycle.reasoner import most_relevant
 from cbrcore.interfaces import AgentInput, AgentState, PolicyOutput
 
 
@@ -63,7 +63,7 @@ class JointAgent(nn.Module):
         return most_relevant([candidate for candidate in candidates if candidate.action == drawn], {drawn: 1.0})
 
     def _select(self, item: AgentInput) -> Tensor:
-        """[A, e]. A candidate that failed in this episode is not offered again (`memory.retry_failed`)."""
+        """[A, e]. A candidate that failed in this episode is not offered again (`retry_failed`)."""
         offered = [row for row, candidate in enumerate(item.candidates) if candidate.verdict != "failed"]
         texts = [action.text for action in item.observation.admissible]
         vectors = self._memo.rows(self.selector.read, [*texts, *(item.candidates[i].action.text for i in offered)])

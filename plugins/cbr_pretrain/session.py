@@ -161,5 +161,7 @@ def collector_overrides(collector: str) -> list[str]:
     """What turns a recipe into that of the plain agent that collects: `collector` is a component's name, or its
     section as in a recipe."""
     agent = collector if collector.lstrip().startswith("{") else f"{{use: {collector}}}"
-    without = [f"{part}=null" for part in ("context_encoder", "quantizer", "memory", "retain_policy")]
+    without = [
+        f"{part}=null" for part in ("context_encoder", "quantizer", "memory", "reuse_policy", "retain_policy")
+    ]
     return [f"agent={agent}", *without, "run.num_envs=1"]

@@ -4,7 +4,7 @@ sweep:
   seed: [0, 1, 2]
   environment.level: [easy, hard]
   variants:                          # several settings that belong together, under a name
-    text: {memory: null, context_encoder: null, quantizer: null, retain_policy: null}
+    text: {memory: null, context_encoder: null, quantizer: null, reuse_policy: null, retain_policy: null}
     text_cbr: {}
 """
 

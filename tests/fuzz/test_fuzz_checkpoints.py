@@ -18,7 +18,7 @@ from parts import act
 from cbr_keys.codes import CodeIndex
 from cbr_memory.memory import CaseMemory
 from cbrcore.errors import CbrError
-from cbrcore.runs.checkpoint import Progress, latest_checkpoint, load_checkpoint, save_checkpoint
+from cbrcore.runs.checkpoint import Progress, State, latest_checkpoint, load_checkpoint, save_checkpoint
 from cbrcore.types import Provenance, StateGraph
 
 FILES = (
@@ -44,7 +44,7 @@ def write(folder: Path, games: int) -> Path:
             store.add(key, act("take {}", "cup"), ORIGIN, step=games, situation=SITUATION)
     progress = Progress(games_played=games, env_steps=3 * games, recent_scores=[0.5])
     tensors = {"agent:w": torch.arange(3.0) + games, "agent:n": torch.tensor(games)}
-    return save_checkpoint(folder, progress, tensors, {"numpy": {"agent": [games, 2**60]}}, memory.stores())
+    return save_checkpoint(folder, State(progress, tensors, {"numpy": {"agent": [games, 2**60]}}, memory.stores()))
 
 
 def state(path: Path) -> Any:

@@ -14,7 +14,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from parts import ScriptedAgent
+from parts import ScriptedAgent, paper_rule
 from torch import Tensor
 from twc_games import LEVELS
 
@@ -304,7 +304,7 @@ def test_reuse_puts_another_object_in_the_same_place(cache_dir):
     made = EntityEncoder(EntityConfig(), Build(text_encoder=names))
     quantizer = ContinuousContext(NoSettings(), Build(context_dim=made.dim))
     retriever = Retriever(made, quantizer, CaseMemory(quantizer.index(), threshold=0.7))
-    player = CaseBasedReasoner(ScriptedAgent("look"), retriever, LastKOne())
+    player = CaseBasedReasoner(ScriptedAgent("look"), retriever, LastKOne(), paper_rule())
     stored = Action.from_template("put {} on {}", ("dirty cup", "rack"))
     offered = [Action.from_template("put {} on {}", ("clean cup", place)) for place in ("rack", "shelf", "bed")]
     seen = Observation("", "", "", (Action("look", "look"), stored), StateGraph(()))

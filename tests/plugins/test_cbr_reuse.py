@@ -1,0 +1,38 @@
+"""The paper's rule of reuse and revise; how it decides step by step is in test_reasoner.py."""
+
+from __future__ import annotations
+
+import pytest
+from parts import paper_rule
+
+from cbr_reuse.config import MostRelevantConfig
+from cbr_reuse.most_relevant import MostRelevant
+from cbrcore.testing import PUT, ReusePolicySuite, sample_observation
+from cbrcore.types import Decision, StepResult
+
+
+class TestMostRelevant(ReusePolicySuite):
+    def make(self, build):
+        return MostRelevant(MostRelevantConfig(), build)
+
+    @pytest.mark.parametrize(("retry", "again"), [(True, "admissible"), (False, "solved")])
+    def test_an_object_whose_goal_was_reached_is_left_alone_if_asked_to(self, build, retry, again):
+        seen = sample_observation()
+        reuse = paper_rule(retry_solved=retry).begin(self.retriever(build), learning=False)
+        chosen = self.decide(reuse, seen)
+        assert chosen.action == PUT
+        reuse.observe(Decision(PUT, "reuse", chosen=chosen), StepResult(seen, 1.0))
+        offered = [candidate for candidate in reuse.offer(seen, seen.graph) if candidate.action == PUT]
+        assert {candidate.verdict for candidate in offered} == {again}
+        assert (self.decide(reuse, seen) is None) is not retry
+
+    @pytest.mark.parametrize(
+        ("reward", "rescored", "failed"),
+        [(0.0, False, True), (-1.0, False, True), (1.0, False, False), (0.0, True, False)],
+    )
+    def test_a_reuse_fails_where_nothing_is_or_was_earned(self, build, reward, rescored, failed):
+        seen = sample_observation()
+        reuse = paper_rule().begin(self.retriever(build), learning=False)
+        result = StepResult(seen, reward, rescored=rescored)
+        assert reuse.observe(Decision(PUT, "reuse", chosen=self.decide(reuse, seen)), result) is failed
+        assert reuse.observe(Decision(PUT, "agent"), result) is False  # nothing was reused

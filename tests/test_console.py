@@ -42,6 +42,30 @@ def test_texts_are_shown_and_not_obeyed(capsys):
     assert "[/red]" in said.out
 
 
+ROWS = [("name", "what"), ("cup", "a thing"), ("kitchen", "a room")]
+
+
+def test_a_table_is_lines_of_text_where_there_is_no_terminal(capsys):
+    tables.print_table(ROWS)
+    assert capsys.readouterr().out == "name     what\ncup      a thing\nkitchen  a room\n"
+
+
+def test_a_table_on_a_terminal_has_its_header_in_bold(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    tables.print_table(ROWS)
+    header, *rows = shown.getvalue().splitlines()
+    assert "\x1b[1m" in header
+    assert [word for word in ("name", "what") if word not in header] == []
+    assert len(rows) == 2
+    assert all(row.split() == [*ROWS[at][0].split(), *ROWS[at][1].split()] for at, row in enumerate(rows, start=1))
+
+
 def test_a_line_break_in_a_cell_breaks_no_row():
     rows = [("a", "b"), ("x\ny", "1"), ("z", "2\n3")]
     assert len(aligned(rows).splitlines()) == 3

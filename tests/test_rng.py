@@ -34,6 +34,8 @@ def test_restored_streams_continue_where_the_state_was_taken():
     again = Streams(0)
     again.restore(state)
     assert (again.numpy("n").random(), torch.rand(1, generator=again.torch("t"))) == expected
+    assert again.seed == 7
+    assert again.numpy("new").random() == Streams(7).numpy("new").random()
 
 
 def test_seed_is_the_same_in_every_process():

@@ -30,7 +30,7 @@ from cbrcore.cycle.evaluation import (
     summarize,
 )
 from cbrcore.cycle.runner import play_episode
-from cbrcore.errors import Interrupted, RunFolderError
+from cbrcore.errors import Interrupted, RunFailed, RunFolderError
 from cbrcore.rng import Streams
 from cbrcore.runs.checkpoint import Progress as Counters
 from cbrcore.runs.checkpoint import State, latest_checkpoint, load_checkpoint, restore_agent, save_checkpoint
@@ -56,6 +56,13 @@ def test_same_recipe_and_seed_give_the_same_bytes(tmp_path):
     run(tmp_path / "b")
     for name in (METRICS_FILE, "results.json", "memory/cases.jsonl", "memory/keys.safetensors"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_budget_of_steps_ends_where_no_game_offers_anything(tmp_path, monkeypatch):
+    observe = ToyEnvironment._observe
+    monkeypatch.setattr(ToyEnvironment, "_observe", lambda *given: replace(observe(*given), admissible=()))
+    with pytest.raises(RunFailed, match="no game offers anything to do"):
+        run(tmp_path / "run", episodes=None, env_steps=30)
 
 
 def test_a_clock_that_jumps_changes_nothing(tmp_path, monkeypatch):
@@ -436,6 +443,13 @@ def test_a_mean_over_some_of_the_games_says_over_how_many(best):
     assert figures["norm_score"] == {"mean": 0.375, "std": 0.0, "games": 2}
     assert "| 0.38 ± 0.00 (2 of 3 games) |" in table
     assert "OUT norm. score of b: not available: " in table
+
+
+def test_a_table_of_results_has_a_column_for_each_figure_and_a_row_for_each_policy():
+    header, _, *rows = table_of({"a": 2, "b": 4})[1].splitlines()
+    assert [cell.strip() for cell in header.strip("|").split("|")] == ["agent", "OUT #steps", "OUT norm. score"]
+    assert [row.strip("|").split("|")[0].strip() for row in rows] == ["toy (sampled)", "uniform random", "optimal"]
+    assert [cell.strip() for cell in rows[-1].strip("|").split("|")] == ["optimal", "4.0", "1.00"]
 
 
 def test_a_mean_over_all_games_says_nothing_of_it():

@@ -363,6 +363,14 @@ class ReusePolicy(Protocol):
 
 
 @runtime_checkable
+class TellsFacts(Protocol):
+    """A memory or reuse policy that has something to say in results.json."""
+
+    def facts(self) -> Mapping[str, Any]:
+        """JSON-able; the same for a run that was resumed."""
+
+
+@runtime_checkable
 class KeepsState(Protocol):
     """A reuse policy that learns: what it knows is part of a checkpoint."""
 

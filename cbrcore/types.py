@@ -227,6 +227,7 @@ class Candidate:
             "failed" or "solved" (earlier in this episode; or a case that failed is at least as similar).
         means: the admissible action that leads towards a pending goal.
         value: by which a reuse policy that weighs ways prefers one candidate to another; None: the relevance.
+        why: what the means is good for, in a few words.
     """
 
     action: Action
@@ -235,6 +236,7 @@ class Candidate:
     verdict: str
     means: Action | None = None
     value: float | None = None
+    why: str = ""
 
     @property
     def executed(self) -> Action:

@@ -57,6 +57,7 @@ WITHIN = {
     "cycle": {"runner": "", "retriever": "", "reasoner": "retriever",
               "evaluation": "reasoner runner", "__init__": ""},
     "runs": {"files": "", "folder": "files", "checkpoint": "files", "assemble": "", "resuming": "files folder",
+             "results": "folder",
              "trainer": "assemble checkpoint folder", "__init__": EVERYTHING},
 }  # fmt: skip
 """Of a room: module -> modules of the same room that it may import. The runner knows no algorithm."""
@@ -287,8 +288,8 @@ PLUGIN_NAMES = {package.name for package in PACKAGES}
 def test_the_core_is_lean():
     """The suites of `cbrcore.testing` are tests, which authors run: they do not count."""
     counted = [path for path in CORE if key_of(path) != "testing"]
-    assert sum(len(path.read_text().splitlines()) for path in counted) <= 6925
-    assert len(counted) <= 30
+    assert sum(len(path.read_text().splitlines()) for path in counted) <= 6960
+    assert len(counted) <= 31
 
 
 @pytest.mark.parametrize("path", [path for path in CORE if key_of(path) in LIGHT], ids=relative)

@@ -5,16 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cbrcore import console
-from cbrcore.errors import CbrError, Interrupted, RunFailed, RunFolderError, free_mebibytes
-from cbrcore.interfaces import TellsHandicaps
+from cbrcore.errors import CbrError, RunFailed, RunFolderError, free_mebibytes
 from cbrcore.recipe import dump_recipe, load_recipe, plain_recipe, read_recipe_text
 from cbrcore.runs.files import NO_ROOM, damaged, seal
 from cbrcore.runs.folder import (
@@ -33,6 +30,7 @@ from cbrcore.runs.folder import (
     starts_of,
     stored_recipe,
 )
+from cbrcore.runs.results import duplicates, evaluation, results_of, timing
 from cbrcore.runs.resuming import BUDGETS, Changes, changes, digests_of, refuse_other_run, told, versions
 
 if TYPE_CHECKING:
@@ -95,7 +93,7 @@ def evaluate(recipe: Recipe, plugins: PluginReport, path: Path, splits: Sequence
         _tell_versions(starts_of(path), _start(work, plugins))
         progress = restore_agent(checkpoint, work.parts.reasoner)[0]
         found = noted | evaluation(work, splits or recipe.evaluation.splits)
-        results = _results(work, progress, found)
+        results = results_of(work, progress, found)
         _write_results(folder, results)
         return results
 
@@ -126,7 +124,7 @@ def _run(recipe: Recipe, plugins: PluginReport, folder: RunFolder, changed: Chan
         begin_records(work, plugins, after=trainer.progress.games_played, changed=changed)
 
     with working(recipe, plugins, folder) as work:
-        for line in _duplicates(work.parts).get("duplicates", ()):
+        for line in duplicates(work.parts).get("duplicates", ()):
             log.warning("one game counts several times: %s", " = ".join(line))
         learning = built_learning(recipe, plugins)
         folder.set_aside()
@@ -150,7 +148,7 @@ def carry_out(work: Work, learning: Learning, begin: Callable[[Trainer], None] |
                 _leave_records(work, trainer.progress)
             raise
         _leave_records(work, trainer.progress)
-        results = _results(work, trainer.progress, evaluation(work, work.recipe.evaluation.splits))
+        results = results_of(work, trainer.progress, evaluation(work, work.recipe.evaluation.splits))
         _write_results(work.folder, results)
         recorders.finish(results)
     return results
@@ -159,7 +157,7 @@ def carry_out(work: Work, learning: Learning, begin: Callable[[Trainer], None] |
 def _leave_records(work: Work, progress: Progress) -> None:
     """What a run leaves however it ends: the clock's part, and its cases."""
     folder, retriever = work.folder, work.parts.reasoner.retriever
-    folder.write_json(TIMING_FILE, _timing(progress))
+    folder.write_json(TIMING_FILE, timing(progress))
     if retriever is not None:
         with folder.replacing(folder.memory) as fresh:
             retriever.memory.save(fresh, weights=retriever.digest())
@@ -281,113 +279,6 @@ def _tell_versions(starts: Sequence[dict[str, Any]], now: dict[str, Any]) -> Non
         before = {name: value for name, value in starts[0].items() if name in now}
         for line in told(changes(before, now)):
             console.say(f"warning: not as it was when the run began, figures may differ: {line}")
-
-
-def evaluation(work: Work, splits: Sequence[str]) -> dict[str, Any]:
-    """Steps and scores of the frozen agent on each split: figures of the first mode, under their names the other
-    modes and the uniform random policy, and the optimal steps where the games tell them."""
-    from cbrcore.cycle.evaluation import mean
-
-    environment, (first, *others) = work.parts.environment, work.recipe.evaluation.modes
-    found = {}
-    for split in splits:
-        found[split] = _measured(work, split, first) | {"mode": first}
-        found[split] |= {mode: _measured(work, split, mode) for mode in (*others, "random")}
-        facts = [environment.game_info(game) for game in environment.games(split)]
-        found[split]["optimal_steps"] = mean(fact.get("optimal_steps") for fact in facts)
-        if all(map(unscored, facts)):
-            for figures in (found[split], *(found[split][mode] for mode in (*others, "random"))):
-                figures["score"] = {"mean": None, "std": None}
-    return found
-
-
-def _measured(work: Work, split: str, mode: str) -> dict[str, Any]:
-    """Figures of one way to act on a split."""
-    from cbrcore.cycle.evaluation import FrozenActor, UniformActor, play_passes, summarize
-
-    def after_play() -> None:
-        work.reporter.advance()
-        if work.stop:
-            hint = f"evaluate it with: {run_command('evaluate', work.folder.path)}"
-            raise Interrupted("interrupted while evaluating; the trained agent is saved", hint=hint)
-
-    parts, passes, seed = work.parts, work.recipe.evaluation.passes, work.recipe.seed
-    count = passes * len(parts.environment.games(split))
-    work.reporter.phase(f"evaluating on {split!r}, {mode} (game plays)", count)
-    frozen = partial(FrozenActor, parts.reasoner, greedy=mode == "greedy")
-    actor = UniformActor if mode == "random" else frozen
-    plays = play_passes(parts.environment, actor, split, passes=passes, seed=seed, after_play=after_play)
-    return summarize(plays)
-
-
-def _results(work: Work, progress: Progress, evaluation: dict[str, Any]) -> dict[str, Any]:
-    """What results.json holds. There is no clock in it."""
-    from cbrcore.cycle.evaluation import ood_gap
-
-    retriever, protocol = work.parts.reasoner.retriever, _protocol(work.recipe, work.parts)
-    scored = not all(map(unscored, protocol["games"]["train"].values()))
-    scores = progress.recent_scores if scored else ()
-    return {
-        "schema": 1,
-        "name": work.recipe.name,
-        "evaluation": evaluation,
-        "ood_gap": ood_gap(evaluation),
-        "training": {
-            "avg_score_last_100": statistics.fmean(scores) if scores else None,
-            "best_score": progress.best_score if scored else None,
-            "endings": dict(sorted(progress.endings.items())),
-            "env_steps": progress.env_steps,
-            "episodes": progress.games_played,
-            "memory_size": len(retriever.memory) if retriever else 0,
-            "pretraining": progress.pretraining,
-            "skipped_updates": progress.skipped_updates,
-        },
-        "protocol": protocol,
-    }
-
-
-def unscored(facts: Mapping[str, Any]) -> bool:
-    """Whether a game is one of points (it tells an `initial_score`) that nobody can read."""
-    return facts.get("initial_score", 0) is None
-
-
-def _protocol(recipe: Recipe, parts: Parts) -> dict[str, Any]:
-    """What makes the task easier than the bare text game, and how it was measured."""
-    environment, handicaps = parts.environment, dict(parts.environment.handicaps)
-    for part in (parts.reasoner.agent, parts.reasoner.reuse_policy):
-        handicaps |= part.handicaps if isinstance(part, TellsHandicaps) else {}
-    return {
-        "seed": recipe.seed,
-        "handicaps": handicaps,
-        "retry_failed": recipe.reuse_policy.settings.retry_failed if recipe.reuse_policy else None,
-        "win_bonus": recipe.training.win_bonus,
-        "evaluation_passes": recipe.evaluation.passes,
-        **({"isolated": True} if recipe.run.isolate else {}),
-        "games": {
-            split: {game: dict(environment.game_info(game)) for game in environment.games(split)}
-            for split in environment.splits()
-        },
-        **_duplicates(parts),
-    }
-
-
-def _duplicates(parts: Parts) -> dict[str, list[list[str]]]:
-    """Games that are the same by their content, for results.json; nothing where there are none."""
-    from cbrcore.cycle.evaluation import same_games
-
-    found = same_games(parts.environment)
-    return {"duplicates": found} if found else {}
-
-
-def _timing(progress: Progress) -> dict[str, Any]:
-    """What timing.json holds: the clock's part of the records."""
-    seconds = dict(progress.seconds)
-    total = seconds.pop("total", 0.0)
-    return {
-        "seconds": total,
-        "steps_per_second": progress.env_steps / total if total else 0.0,
-        "shares": {name: part / total if total else 0.0 for name, part in sorted(seconds.items())},
-    }
 
 
 def newest_checkpoint(run: Path) -> Path:

@@ -142,15 +142,18 @@ KINDS: Mapping[str, Kind] = {
             "index": lambda it, made: _inside(made, Border(INDEX, it.name), "index"),
         },
     ),
-    "memory": Kind("memory", contracts.Memory, {"retrieve": _retrieve}),
+    "memory": Kind(
+        "memory", contracts.Memory, {"retrieve": _retrieve, "facts": Border.facts}, (contracts.TellsFacts,)
+    ),
     "reuse_policy": Kind(
         "reuse policy",
         contracts.ReusePolicy,
         {
             "begin": lambda it, made, *_, **__: _inside(made, Border(REUSE, it.name), "begin"),
-            "state": lambda it, given: it.facts(given),
+            "state": Border.facts,
+            "facts": Border.facts,
         },
-        (contracts.KeepsState,),
+        (contracts.KeepsState, contracts.TellsFacts),
     ),
     "retain_policy": Kind("retain policy", contracts.RetainPolicy, {"select": _select}),
     "agent": Kind(

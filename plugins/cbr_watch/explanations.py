@@ -17,6 +17,8 @@ VERDICTS = {
     "admissible": "admissible here",
     "inadmissible": "not admissible here",
     "failed": "admissible, but it failed before",
+    "solved": "admissible, but its goal was reached before",
+    "pending": "a goal that is out of reach now",
 }
 """What revise found, in words."""
 
@@ -45,7 +47,7 @@ class Retrieved:
         relevance: delta, its similarity; above tau.
         against: relevance of the most similar case that failed with this template (0 if none are kept).
         reused_as: the case's template on the entities here.
-        verdict: "admissible", "inadmissible" or "failed".
+        verdict: one of `VERDICTS`.
         chosen: whether this is what was done.
     """
 
@@ -179,6 +181,16 @@ def _reason(decision: Decision, tau: float | None, nearest: Nearest | None) -> s
     chosen = decision.chosen
     if decision.source == "person":
         return "a person chose it"
+    if decision.source == "reuse" and chosen is not None and chosen.verdict == "pending":
+        return (
+            f"{chosen.why}, because case #{chosen.match.case.id}, {chosen.match.case.text!r}, says that"
+            f" {chosen.action.text!r} may be right ({chosen.match.relevance:.2f})"
+        )
+    if decision.source == "reuse" and chosen is not None and chosen.value is not None:
+        return (
+            f"case #{chosen.match.case.id} and what else is known make it the goal of the greatest value"
+            f" ({chosen.match.relevance:.2f})"
+        )
     if decision.source == "reuse" and chosen is not None:
         return (
             f"case #{chosen.match.case.id} is the most relevant one ({chosen.match.relevance:.2f} > tau) whose"

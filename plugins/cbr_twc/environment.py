@@ -11,11 +11,12 @@ from cbr_twc.compiling import story_file, textworld_version
 from cbr_twc.config import TwcConfig
 from cbr_twc.files import FOLDERS, GameFiles, benchmark_folder, find_games
 from cbr_twc.interpreter import Engines, Interpreter
+from cbr_twc.places import read_places
 from cbr_twc.planner import solve
 from cbr_twc.play import Play
 from cbr_twc.reading import load_game
 from cbrcore.errors import GameError, suggest
-from cbrcore.interfaces import Build
+from cbrcore.interfaces import Build, Places
 from cbrcore.types import Action, Observation, StepResult
 
 
@@ -39,6 +40,7 @@ class TwcEnvironment:
         self._splits: dict[str, list[GameFiles]] = {}
         self._plays: dict[str, Play] = {}
         self._playing: Play | None = None
+        self._furniture: dict[str, frozenset[str]] = {}
 
     def __repr__(self) -> str:
         return f"TwcEnvironment({self.config.source}, {self.config.level})"
@@ -88,6 +90,16 @@ class TwcEnvironment:
             for goal in load_game(files.json).goals:
                 found.setdefault(goal.thing, set()).update(goal.places)
         return {name: frozenset(places) for name, places in sorted(found.items())}
+
+    def places(self, observation: Observation) -> Places:
+        """The map that the observation's graph holds; of its game, which need not be played now, the kinds of the
+        graph's entities are looked up. GameError: there is no such game.
+        """
+        game = observation.game
+        if game not in self._furniture:
+            rooms = load_game(self._find(game).json).furniture.values()
+            self._furniture[game] = frozenset().union(*rooms)
+        return read_places(observation.graph, self._furniture[game])
 
     def reset(self, game: str, seed: int) -> Observation:
         """Start `game` anew. Nothing in these games is random: every seed gives the same game."""

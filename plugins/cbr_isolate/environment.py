@@ -14,9 +14,10 @@ from typing import Any
 from cbr_isolate.client import WorkerDied
 from cbr_isolate.faults import EpisodeLost, Faults
 from cbr_isolate.keeper import ADVICE, Keeper
+from cbr_isolate.plain import packed
 from cbrcore.config import Recipe
 from cbrcore.errors import CbrError
-from cbrcore.interfaces import Build
+from cbrcore.interfaces import Build, Places
 from cbrcore.registry import Registry
 from cbrcore.types import Action, Ending, Observation, StepResult
 
@@ -45,7 +46,9 @@ def isolated(recipe: Recipe, registry: Registry, build: Build) -> IsolatedEnviro
     }
     keeper = Keeper(request, recipe.run.step_limit)
     known = keeper.fact("abilities")
-    return KINDS["object_places" in known, "metrics" in known](keeper)
+    able = tuple(kind for name, kind in ABILITIES.items() if name in known)
+    kind: type[IsolatedEnvironment] = type("Isolated", able, {}) if able else IsolatedEnvironment
+    return kind(keeper)
 
 
 def loose_files(registry: Registry) -> list[str]:
@@ -177,28 +180,42 @@ class IsolatedEnvironment:
         return self._known[name, *arguments]
 
 
-class _Places(IsolatedEnvironment):
+class _KnowsPlaces(IsolatedEnvironment):
     """One that is a `cbrcore.interfaces.KnowsPlaces`."""
 
     def object_places(self, split: str) -> Mapping[str, set[str]]:
         return {name: set(places) for name, places in self._fact("object_places", split).items()}
 
 
-class _Metrics(IsolatedEnvironment):
+class _TellsPlaces(IsolatedEnvironment):
+    """One that is a `cbrcore.interfaces.TellsPlaces`."""
+
+    _mapped: tuple[Observation, Places] | None = None
+
+    def places(self, observation: Observation) -> Places:
+        """Asked once for an observation, however often in a row.
+
+        Raises:
+            RuntimeError: the last action was not received.
+            RunFailed: the child does not answer.
+        """
+        if self._sent is not None:
+            raise RuntimeError("the last action was not received: call receive() before places()")
+        if self._mapped is None or self._mapped[0] is not observation:
+            self._mapped = observation, self._keeper.fact("places", packed(observation))
+        return self._mapped[1]
+
+
+class _ReportsMetrics(IsolatedEnvironment):
     """One that is a `cbrcore.interfaces.ReportsMetrics`."""
 
     def metrics(self) -> Mapping[str, float]:
         return dict(self._fact("metrics", again=True))
 
 
-class _PlacesAndMetrics(_Places, _Metrics):
-    """Both."""
-
-
-KINDS: Mapping[tuple[bool, bool], type[IsolatedEnvironment]] = {
-    (False, False): IsolatedEnvironment,
-    (True, False): _Places,
-    (False, True): _Metrics,
-    (True, True): _PlacesAndMetrics,
+ABILITIES: Mapping[str, type[IsolatedEnvironment]] = {
+    "object_places": _KnowsPlaces,
+    "places": _TellsPlaces,
+    "metrics": _ReportsMetrics,
 }
-"""(knows places, has metrics) -> the class."""
+"""What the child can be asked for -> the class of an environment that has it."""

@@ -40,12 +40,12 @@ class Keeper:
     def __repr__(self) -> str:
         return f"Keeper({self.name!r}, {self._worker!r})"
 
-    def fact(self, name: str, *arguments: str) -> Any:
+    def fact(self, name: str, *arguments: Any) -> Any:
         """What the environment says of itself or its games; RunFailed if it does not."""
         try:
             return self.ask(name, *arguments, times=FACTS)
         except WorkerDied as error:
-            asked = f"{name}({', '.join(map(repr, arguments))})"
+            asked = f"{name}({', '.join(f'{argument!r:.100}' for argument in arguments)})"
             raise RunFailed(f"{self.name}: asked for {asked} the environment {error}", hint=ADVICE) from error
 
     def ask(self, name: str, *arguments: Any, times: float) -> Any:

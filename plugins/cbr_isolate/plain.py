@@ -1,4 +1,4 @@
-"""Observations, results and actions as plain data, for a pipe: what comes out is equal to what went in.
+"""Observations, results, maps and actions as plain data, for a pipe: what comes out is equal to what went in.
 
 What an environment of others gave is passed on as it is: it is judged where all environments are.
 """
@@ -8,15 +8,18 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from cbrcore.interfaces import Places
 from cbrcore.types import Action, Ending, Observation, StateGraph, StepResult
 
 
 def packed(value: Any) -> Any:
-    """Plain data for `json.dumps`; an observation or a result is told by its kind."""
+    """Plain data for `json.dumps`; an observation, a result or a map is told by its kind."""
     if isinstance(value, Observation):
         return {"observation": _fields(value)}
     if isinstance(value, StepResult):
         return {"result": {**vars(value), "observation": packed(value.observation)}}
+    if isinstance(value, Places):
+        return {"places": {**vars(value), "holders": sorted(value.holders)}}
     return {"plain": value}
 
 
@@ -29,6 +32,8 @@ def unpacked(data: Any) -> Any:
         ending = value["ending"]
         known = Ending(ending) if ending in tuple(Ending) else ending
         return StepResult(**{**value, "observation": unpacked(value["observation"]), "ending": known})
+    if kind == "places":
+        return Places(**{**value, "holders": frozenset(value["holders"])})
     return value
 
 

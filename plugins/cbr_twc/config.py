@@ -23,6 +23,8 @@ class TwcConfig(ComponentConfig):
     Left out: the folder twc/ in the folder that the environment variable CBR_GAMES names."""
     level: Literal["easy", "medium", "hard", "all"] = "easy"
     """Difficulty. The paper trains one agent per level, and for its Fig. 5 one on the games of `all` of them."""
+    train_level: Literal["easy", "medium", "hard", "all"] | None = None
+    """Whose games are trained on, where these are not those of `level`; all other splits are those of `level`."""
     max_steps: Annotated[int, Field(ge=1)] = 50
     """Commands per episode [P App. J]; then the episode is truncated."""
     graph: Literal["evolve", "full"] = "evolve"
@@ -37,10 +39,10 @@ class TwcConfig(ComponentConfig):
     """Commands are answered without running the game, about a hundred times faster. That the game gives the same
     answers is checked in the `first` episode of each game, `always` (slow; for new games) or `never`."""
 
-    @property
-    def levels(self) -> tuple[str, ...]:
-        """The levels whose games are played."""
-        return LEVELS if self.level == "all" else (self.level,)
+    def levels(self, split: str) -> tuple[str, ...]:
+        """The levels whose games a split has."""
+        level = self.train_level if split == "train" and self.train_level is not None else self.level
+        return LEVELS if level == "all" else (level,)
 
     def same_for_all_seeds(self) -> Iterable[str]:
         """What does not change with the run's seed (`cbr sweep` says so)."""

@@ -5,22 +5,24 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from cbr_twc.compiling import story_file, textworld_version
 from cbr_twc.config import TwcConfig
-from cbr_twc.files import FOLDERS, GameFiles, benchmark_folder, find_games
+from cbr_twc.files import FOLDERS, GameFiles, benchmark_folder, find_games, refuse_doubles
 from cbr_twc.interpreter import Engines, Interpreter
+from cbr_twc.places import read_places
 from cbr_twc.planner import solve
 from cbr_twc.play import Play
 from cbr_twc.reading import load_game
 from cbrcore.errors import GameError, suggest
-from cbrcore.interfaces import Build
+from cbrcore.interfaces import Build, Places
 from cbrcore.types import Action, Observation, StepResult
 
 
 class TwcEnvironment:
-    """TextWorld Commonsense games of one level, or of all.
+    """TextWorld Commonsense games of one level, or of all; those to train on may be of another.
 
     Splits: "train"; "in", whose objects come from the same pool as the training objects; "out", whose objects
     are new. Attributes:
@@ -35,10 +37,13 @@ class TwcEnvironment:
             "state_graph": f"ground truth, {'all facts' if config.graph == 'full' else 'partially observable'}",
             "commands": f"admissible without: {dropped}" if dropped else "full admissible list",
         }
+        if config.levels("train") != config.levels("in"):
+            self.handicaps = {**self.handicaps, "train_level": config.train_level}
         self._engines = Engines()
         self._splits: dict[str, list[GameFiles]] = {}
         self._plays: dict[str, Play] = {}
         self._playing: Play | None = None
+        self._furniture: dict[str, frozenset[str]] = {}
 
     def __repr__(self) -> str:
         return f"TwcEnvironment({self.config.source}, {self.config.level})"
@@ -89,6 +94,16 @@ class TwcEnvironment:
                 found.setdefault(goal.thing, set()).update(goal.places)
         return {name: frozenset(places) for name, places in sorted(found.items())}
 
+    def places(self, observation: Observation) -> Places:
+        """The map that the observation's graph holds; of its game, which need not be played now, the kinds of the
+        graph's entities are looked up. GameError: there is no such game.
+        """
+        game = observation.game
+        if game not in self._furniture:
+            rooms = load_game(self._find(game).json).furniture.values()
+            self._furniture[game] = frozenset().union(*rooms)
+        return read_places(observation.graph, self._furniture[game])
+
     def reset(self, game: str, seed: int) -> Observation:
         """Start `game` anew. Nothing in these games is random: every seed gives the same game."""
         if game not in self._plays:
@@ -128,15 +143,18 @@ class TwcEnvironment:
         """Games are told apart by name alone; the same game may be in two splits (to try things out)."""
         known = {files.name: files for split in self._splits.values() for files in split}
         for files in found:
-            if files.name in known and files.sha256 != known[files.name].sha256:
+            other = known.setdefault(files.name, files)
+            if files.sha256 != other.sha256:
                 raise GameError(
-                    f"{files.json} and {known[files.name].json} are two games of one name",
+                    f"{files.json} and {other.json} are two games of one name",
                     hint="Rename one of them, with all its files.",
                 )
 
     def _published(self, split: str) -> list[GameFiles]:
         folder = benchmark_folder(self.config, self.build.recipe_dir)
-        games = [game for level in self.config.levels for game in find_games(folder / level / FOLDERS[split])]
+        levels = self.config.levels(split)
+        games = [game for level in levels for game in find_games(folder / level / FOLDERS[split])]
+        refuse_doubles(games)
         return sorted(games, key=lambda game: game.name)
 
     @cached_property
@@ -144,12 +162,17 @@ class TwcEnvironment:
         from cbr_twc.generate import generated_games
 
         config = self.config
-        sets = [
-            generated_games(level, config.games_per_split, config.generation_seed, self.build.cache_dir)
-            for level in config.levels
-        ]
+        levels = {split: config.levels(split) for split in FOLDERS}
+        sets = {
+            level: generated_games(level, config.games_per_split, config.generation_seed, self.build.cache_dir)
+            for level in dict.fromkeys(chain.from_iterable(levels.values()))
+        }
         return {
-            split: [GameFiles(path.with_suffix(".json"), path) for games in sets for path in games[split]]
+            split: [
+                GameFiles(path.with_suffix(".json"), path)
+                for level in levels[split]
+                for path in sets[level][split]
+            ]
             for split in FOLDERS
         }
 

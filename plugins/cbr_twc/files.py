@@ -91,7 +91,7 @@ def find_games(folder: Path) -> list[GameFiles]:
         found = ", ".join(entry.name for entry in entries[:5]) or "nothing"
         raise GameError(f"no games in {folder}; found: {found}. A game is {ACCEPTED}.", hint=ELSEWHERE)
     games = [_game(folder / stem, suffixes) for stem, suffixes in sorted(stems.items())]
-    _refuse_doubles(games)
+    refuse_doubles(games)
     if len(games) != PUBLISHED:
         log.warning("%s holds %d games; each split of the benchmark has %d", folder, len(games), PUBLISHED)
     return games
@@ -125,15 +125,17 @@ def _game(base: Path, suffixes: set[str]) -> GameFiles:
     return GameFiles(sidecar, None)
 
 
-def _refuse_doubles(games: list[GameFiles]) -> None:
-    seen: dict[str, GameFiles] = {}
+def refuse_doubles(games: list[GameFiles]) -> None:
+    """GameError if two games of a split differ in name and metadata at most."""
+    seen: dict[str, Path] = {}
     for game in games:
-        if game.content in seen:
+        other = seen.setdefault(game.content, game.json)
+        if other is not game.json:
+            known = other.name if other.parent == game.json.parent else other
             raise GameError(
-                f"{game.json} is the same game as {seen[game.content].json.name}: it would count twice",
+                f"{game.json} is the same game as {known}: it would count twice",
                 hint="Move one of them out of the folder.",
             )
-        seen[game.content] = game
 
 
 def check_readable(path: Path) -> None:

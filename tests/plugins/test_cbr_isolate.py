@@ -17,7 +17,7 @@ from cbr_isolate.environment import MAX_FAULTS, isolated
 from cbr_isolate.plain import packed, unpacked
 from cbr_isolate.protocol import plain
 from cbrcore.errors import GameError, RunFailed
-from cbrcore.interfaces import Build, ConcurrentEnvironment, KnowsPlaces, ReportsMetrics
+from cbrcore.interfaces import Build, ConcurrentEnvironment, KnowsPlaces, Places, ReportsMetrics, TellsPlaces
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
 from cbrcore.testing import EnvironmentSuite, sample_observation
@@ -27,6 +27,7 @@ TROUBLE = '''
 """One room, one thing; misbehaves on demand."""
 import os, pathlib, signal, sys, time
 from cbrcore import Action, ComponentConfig, Ending, GameError, Observation, StateGraph, StepResult, hookimpl
+from cbrcore.interfaces import Places
 
 class Settings(ComponentConfig):
     trouble: str = ""
@@ -79,6 +80,10 @@ class Trouble:
 class Gifted(Trouble):
     def object_places(self, split): return {"book": {"room", "shelf"}}
     def metrics(self): return {"calls": 3.0}
+    def places(self, seen):
+        self.asked = getattr(self, "asked", 0) + 1
+        return Places(seen.game, {"room": {"go up": None, "go in": "hut"}}, {"book": seen.text}, str(self.asked),
+            frozenset({"shelf", "hut"}))
 
 @hookimpl
 def register_environments(registry):
@@ -153,7 +158,8 @@ def test_what_goes_through_the_pipe_comes_out_equal(text):
         StateGraph.of([(text, "in", "room")], ["alone"]), feedback=text, admissible=(action,), scored=(text,)
     )
     assert len({seen.graph, seen.text}) == 2  # what is kept computed does not travel
-    for value in (seen, StepResult(seen, 0.5, Ending.WON, True), StepResult(seen, float("inf")), None, 5):
+    found = Places(text, {text: {"go up": None, text: text}}, {text: "room"}, text, frozenset({text, "shelf"}))
+    for value in (seen, found, StepResult(seen, 0.5, Ending.WON, True), StepResult(seen, float("inf")), None, 5):
         assert unpacked(json.loads(json.dumps(packed(value), default=plain))) == value
 
 
@@ -172,12 +178,38 @@ class TestContract(EnvironmentSuite):
 def test_it_has_the_abilities_of_the_environment(make):
     usual, gifted = make(), make(use="gifted")
     assert isinstance(usual, ConcurrentEnvironment)
-    assert not isinstance(usual, KnowsPlaces | ReportsMetrics)
+    assert not isinstance(usual, KnowsPlaces | ReportsMetrics | TellsPlaces)
     assert isinstance(gifted, KnowsPlaces)
     assert isinstance(gifted, ReportsMetrics)
     assert gifted.object_places("train") == {"book": {"room", "shelf"}}
     assert gifted.metrics() == {"calls": 3.0}
     assert gifted.handicaps == {"graph": "true"}
+
+
+def test_a_map_is_read_in_the_child_once_for_an_observation(make):
+    """The last name tells how often the environment was asked."""
+    gifted = make(use="gifted")
+    first = gifted.reset("room", 1)
+    assert isinstance(gifted, TellsPlaces)
+    exits = {"room": {"go up": None, "go in": "hut"}}
+    expected = Places("room", exits, {"book": first.text}, "1", frozenset({"shelf", "hut"}))
+    assert gifted.places(first) == gifted.places(first) == expected
+    second = gifted.step(first.admissible[1]).observation
+    assert [(gifted.places(seen).where["book"], gifted.places(seen).player) for seen in (second, first)] == [
+        (second.text, "2"),
+        (first.text, "3"),
+    ]
+    gifted.send(second.admissible[0])
+    with pytest.raises(RuntimeError, match="receive"):
+        gifted.places(second)
+    gifted.receive()
+
+
+def test_a_map_of_a_child_that_fails_stops_the_run(make, loose):
+    loose.write_text(TROUBLE.replace('self.asked = getattr(self, "asked", 0) + 1', "os.abort()"))
+    gifted = make(use="gifted")
+    with pytest.raises(RunFailed, match=r"trouble_env/gifted: asked for places\(.*SIGABRT"):
+        gifted.places(gifted.reset("room", 1))
 
 
 def test_children_work_at_the_same_time(make):

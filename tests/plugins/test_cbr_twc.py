@@ -32,6 +32,7 @@ from cbr_twc.environment import TwcEnvironment
 from cbr_twc.interpreter import Engine, Engines
 from cbr_twc.planner import optimal_plan
 from cbr_twc.reading import load_game
+from cbrcore.cycle.evaluation import same_games
 from cbrcore.errors import GameError
 from cbrcore.interfaces import Build, Environment
 from cbrcore.testing import EnvironmentSuite
@@ -79,6 +80,45 @@ def test_generated_games_of_all_levels_together(build):
 
     assert sorted(games("all")) == sorted(game for level in LEVELS for game in games(level))
     assert len(set(games("all"))) == 3
+
+
+def test_training_games_may_be_those_of_other_levels(games_dir):
+    """The other splits stay those of `level`, and the games are known wherever they come from."""
+    pooled, hard = published(games_dir, "hard", train_level="all"), published(games_dir, "hard")
+    assert pooled.games("train") == published(games_dir, "all").games("train")
+    for split in ("in", "out"):
+        assert pooled.games(split) == hard.games(split)
+    easy = published(games_dir, "easy")
+    game = easy.games("train")[0]
+    assert pooled.game_info(game) == easy.game_info(game)
+    assert pooled.reset(game, 0) == easy.reset(game, 0)
+    assert pooled.object_places("train").keys() > hard.object_places("train").keys()
+    assert same_games(pooled) == []
+    with pytest.raises(GameError, match="is called"):
+        pooled.game_info(easy.games("out")[0])
+    pooled.close()
+
+
+def test_training_levels_of_generated_games(build):
+    def made(level: str, **settings) -> TwcEnvironment:
+        return TwcEnvironment(TwcConfig(source="generate", level=level, games_per_split=1, **settings), build)
+
+    pooled = made("easy", train_level="hard")
+    assert pooled.games("train") == made("hard").games("train")
+    assert [pooled.games(split) for split in ("in", "out")] == [
+        made("easy").games(split) for split in ("in", "out")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("level", "train_level", "said"),
+    [("hard", "all", "all"), ("all", "easy", "easy"), ("easy", "hard", "hard"),
+     ("hard", None, None), ("hard", "hard", None), ("all", "all", None)],
+)  # fmt: skip
+def test_that_training_is_on_other_levels_is_a_handicap_and_said_then_alone(level, train_level, said):
+    plain = TwcEnvironment(TwcConfig(level=level), Build()).handicaps
+    found = TwcEnvironment(TwcConfig(level=level, train_level=train_level), Build()).handicaps
+    assert found == {**plain, **({"train_level": said} if said else {})}
 
 
 # As TextWorld plays

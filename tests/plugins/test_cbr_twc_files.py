@@ -328,6 +328,41 @@ def test_the_same_game_twice_in_a_split_is_refused(games):
     assert "other.json" in message(error)
 
 
+@pytest.fixture
+def three_levels(games) -> Path:
+    """The folder with the same good game to train on in each level."""
+    root = games.parents[1]
+    for level in ("medium", "hard"):
+        shutil.copytree(games, root / level / "train")
+    return root
+
+
+@pytest.mark.parametrize("settings", [{"train_level": "all"}, {"level": "all"}])
+def test_the_same_game_in_two_levels_of_a_split_is_refused(three_levels, settings):
+    with pytest.raises(GameError, match=r"medium/train/good\.json is the same game as .*easy/train/good\.json"):
+        environment(three_levels, **settings).games("train")
+
+
+def test_two_games_of_one_name_in_two_levels_that_are_trained_on_are_refused(three_levels):
+    for number, level in enumerate(("medium", "hard"), start=1):
+        edit_json(
+            three_levels / level / "train" / "good.json",
+            lambda data, n=number: data["quests"].__delitem__(slice(n)),
+        )
+    with pytest.raises(
+        GameError, match=r"medium/train/good\.json and .*easy/train/good\.json are two games of one name"
+    ):
+        environment(three_levels, train_level="all").games("train")
+
+
+@pytest.mark.parametrize("value", ["hardest", "ALL", "''", "3", "[easy, hard]", "true"])
+def test_a_level_to_train_on_that_there_is_not_is_said_before_anything_runs(here, value):
+    done = here("check", RECIPE, "--set", f"environment.train_level={value}")
+    assert done.returncode == 2
+    assert "environment.train_level" in done.stderr
+    assert "'easy', 'medium', 'hard' or 'all'" in done.stderr
+
+
 def test_two_games_of_one_name_in_two_splits_are_refused_but_not_one_game(games):
     other = shutil.copytree(games, games.parent / "test")
     playing = environment(games.parents[1])

@@ -1,0 +1,186 @@
+"""Reuse with goals: the values by hand, what an episode remembers, and that it learns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from goal_parts import Goals as Cases
+from goal_parts import Table
+from parts import act, observation
+
+from cbr_goals.config import GoalsConfig
+from cbr_goals.encoder import ANY_STATE
+from cbr_goals.policy import Goals
+from cbrcore.errors import CbrError
+from cbrcore.interfaces import Build, Places
+from cbrcore.testing import GRAPHS, ReusePolicySuite, sample_observation
+from cbrcore.types import Action, Decision, StepResult
+
+NAMES = {
+    "hat": [1.0, 0.0],
+    "cap": [0.6, 0.8],
+    "cup": [-1.0, 0.0],
+    "rack": [0.0, 1.0],
+    "shelf": [0.0, -1.0],
+    "box": [0.8, -0.6],
+}
+LOOK = act("look")
+TAKE_CAP, TAKE_CUP = act("take {}", "cap"), act("take {}", "cup")
+CAP_ON_RACK, CAP_ON_SHELF = (act("put {} on {}", "cap", place) for place in ("rack", "shelf"))
+EAST, WEST, OPEN = act("go east"), act("go west"), act("open {}", "box")
+HALL = Places(
+    "hall", {"hall": {}}, {"cap": "hall", "rack": "hall", "shelf": "hall"}, holders=frozenset({"rack", "shelf"})
+)
+
+
+class Episode:
+    """An episode of the rule in a place that is told, with the case "put hat on rack"."""
+
+    def __init__(self, *, learning: bool = False, **settings) -> None:
+        self.cases, self.places = Cases(Table(NAMES)), HALL
+        self.cases.case("hat", "rack")
+        config = GoalsConfig(**{"explore": 0.0, "random_plays": 0} | settings)
+        self.policy = Goals(config, Build(places=lambda seen: self.places))
+        self.policy.effects.note([TAKE_CAP], TAKE_CAP, [CAP_ON_RACK])
+        self.policy.effects.note(
+            [OPEN], OPEN, [act("insert {} into {}", "hat", "box"), act("put {} on {}", "hat", "box")]
+        )
+        self.reuse = self.policy.begin(self.cases.retriever, learning=learning)
+
+    def p(self, *goal: str) -> float:
+        return float(self.cases.memory.weigh(self.cases.keys(goal))[0])
+
+    def decide(self, places: Places, *admissible: Action):
+        self.places, seen = places, observation(*admissible)
+        offered = self.reuse.offer(seen, ANY_STATE)
+        return self.reuse.choose(offered, {action: 1 / len(admissible) for action in admissible})
+
+    def did(self, action: Action, reward: float, *, rescored: bool = False) -> bool:
+        result = StepResult(observation(LOOK), reward, rescored=rescored)
+        return self.reuse.observe(Decision(action, "agent"), result)
+
+
+def test_a_goal_within_reach_is_worth_its_probability():
+    held = replace(HALL, where=HALL.where | {"cap": "player"})
+    episode = Episode()
+    chosen = episode.decide(held, LOOK, CAP_ON_SHELF, CAP_ON_RACK)
+    assert (chosen.executed, chosen.verdict) == (CAP_ON_RACK, "admissible")
+    assert chosen.value == chosen.match.relevance == pytest.approx(episode.p("cap", "rack"))
+    assert episode.p("cap", "rack") > episode.p("cap", "shelf")
+
+
+def test_to_take_the_object_is_worth_one_more():
+    episode = Episode()
+    chosen = episode.decide(HALL, LOOK, TAKE_CAP)
+    assert (chosen.executed, chosen.verdict, chosen.action.text) == (TAKE_CAP, "pending", "put cap on rack")
+    assert chosen.value == pytest.approx(1 + episode.p("cap", "rack"))
+    assert chosen.why == "takes the cap"
+
+
+def test_a_place_that_must_be_made_ready_costs_a_step():
+    places = Places("hall", {"hall": {}}, {"cap": "player", "box": "hall"}, holders=frozenset({"box"}))
+    episode = Episode(gamma=0.8)
+    chosen = episode.decide(places, LOOK, OPEN)
+    assert chosen.executed == OPEN
+    assert chosen.value == pytest.approx(0.8 * episode.p("cap", "box"))
+
+
+def test_what_is_rooms_away_is_worth_less():
+    exits = {
+        "hall": {"go east": "yard"},
+        "yard": {"go west": "hall", "go south": "attic"},
+        "attic": {"go north": "yard"},
+    }
+    places = Places("hall", exits, {"cap": "player", "rack": "attic"}, holders=frozenset({"rack"}))
+    episode = Episode(gamma=0.8)
+    chosen = episode.decide(places, LOOK, EAST)
+    assert chosen.executed == EAST
+    assert chosen.value == pytest.approx(0.8**2 * episode.p("cap", "rack"))
+    assert "2 rooms away" in chosen.why
+    assert episode.decide(places, LOOK) is None, "the way is blocked"
+
+
+def test_an_unseen_exit_is_taken_where_nothing_better_is_known():
+    exits = {"hall": {"go east": "yard", "go west": None}, "yard": {"go west": "hall", "go east": None}}
+    places = Places("hall", exits, {"cap": "player", "shelf": "hall"}, holders=frozenset({"shelf"}))
+    for unseen, expected in ((0.9, WEST), (0.0, CAP_ON_SHELF)):
+        episode = Episode(unseen=unseen)
+        chosen = episode.decide(places, EAST, WEST, CAP_ON_SHELF)
+        assert chosen.executed == expected
+    episode, further = Episode(unseen=0.9), {"hall": {"go east": "yard"}, "yard": exits["yard"]}
+    chosen = episode.decide(replace(places, exits=further), EAST, CAP_ON_SHELF)
+    assert (chosen.executed, chosen.value) == (EAST, pytest.approx(0.9 * 0.9))
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_failed_or_is_solved_is_left_alone_until_the_episode_ends(again):
+    held = replace(HALL, where=HALL.where | {"cap": "player"})
+    episode = Episode(retry_failed=again, retry_solved=again)
+    assert episode.did(CAP_ON_RACK, 0.0) is True
+    assert (
+        episode.decide(held, CAP_ON_RACK, CAP_ON_SHELF).executed == (CAP_ON_SHELF if not again else CAP_ON_RACK)
+        or again
+    )
+    assert episode.did(CAP_ON_SHELF, 1.0) is False
+    assert (episode.decide(held, CAP_ON_RACK, CAP_ON_SHELF) is None) is not again
+    assert episode.did(CAP_ON_RACK, 0.0) is False, "the object is solved"
+    fresh = episode.policy.begin(episode.cases.retriever, learning=False)
+    assert fresh.offer(observation(CAP_ON_RACK), ANY_STATE)
+
+
+def test_what_failed_weighs_against_goals_that_are_alike():
+    episode = Episode()
+    held = replace(HALL, where={"cap": "player", "hat": "player", "rack": "hall"}, holders=frozenset({"rack"}))
+    hat_on_rack = act("put {} on {}", "hat", "rack")
+    before = episode.decide(held, hat_on_rack).value
+    episode.did(CAP_ON_RACK, 0.0)
+    assert episode.decide(held, hat_on_rack).value < before - 0.01
+
+
+def test_the_same_place_again_is_no_failure():
+    assert Episode().did(CAP_ON_RACK, 0.0, rescored=True) is False
+
+
+def test_effects_are_learned_in_training_alone():
+    for learning, known in ((False, 0), (True, 1)):
+        episode = Episode(learning=learning)
+        episode.decide(HALL, LOOK, TAKE_CUP)
+        drop = act("drop {}", "cap")
+        episode.reuse.observe(Decision(drop, "agent"), StepResult(observation(TAKE_CAP), 0.0))
+        assert episode.policy.effects.executed["drop {}"] == known
+
+
+def test_the_agent_explores_a_share_of_the_steps_and_the_first_plays():
+    episode = Episode(learning=True, explore=0.3)
+    asked = [episode.decide(HALL, LOOK, TAKE_CAP) is None for _ in range(200)]
+    assert 40 < sum(asked) < 80
+    again = Episode(learning=True, explore=0.3)
+    assert [again.decide(HALL, LOOK, TAKE_CAP) is None for _ in range(200)] == asked
+    assert Episode(learning=True, random_plays=1).decide(HALL, LOOK, TAKE_CAP) is None
+    assert Episode(random_plays=1, explore=1.0).decide(HALL, LOOK, TAKE_CAP) is not None, "no training"
+
+
+def test_without_places_or_evidence_it_says_what_to_do(tmp_path):
+    with pytest.raises(CbrError, match="tells places"):
+        Goals(GoalsConfig(), Build())
+    with pytest.raises(CbrError, match="cbr_goals/evidence"):
+        Goals(GoalsConfig(), Build(places=lambda seen: HALL)).begin(
+            ReusePolicySuite.retriever(TestGoals(), Build()), learning=True
+        )
+
+
+class TestGoals(ReusePolicySuite):
+    places = Places("kitchen", {"kitchen": {}}, {"cup": "player", "rack": "kitchen"}, holders=frozenset({"rack"}))
+
+    def make(self, build):
+        return Goals(GoalsConfig(random_plays=0), replace(build, places=lambda seen: self.places))
+
+    def retriever(self, build):
+        cases = Cases(Table(NAMES))
+        cases.case("hat", "rack")
+        return cases.retriever
+
+    def test_it_reuses_what_it_was_told(self, build):
+        reuse = self.make(build).begin(self.retriever(build), learning=False)
+        assert self.decide(reuse, sample_observation(GRAPHS[0])).executed.text == "put cup on rack"

@@ -41,6 +41,11 @@ def register_context_encoders(registry: Registrar) -> None:
 
 
 @hookspec
+def register_pair_features(registry: Registrar) -> None:
+    """Offer pair features (`cbrcore.interfaces.PairFeature`): parts within other parts."""
+
+
+@hookspec
 def register_quantizers(registry: Registrar) -> None:
     """Offer quantizers (`cbrcore.interfaces.Quantizer`)."""
 

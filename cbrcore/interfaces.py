@@ -236,6 +236,14 @@ class ContextEncoder(Trainable, Protocol):
 
 
 @runtime_checkable
+class PairFeature(Protocol):
+    """What two names have to do with each other, as a number; a part within another part."""
+
+    def values(self, pairs: Sequence[tuple[str, str]]) -> Tensor:
+        """[n] float32, finite: one value per pair."""
+
+
+@runtime_checkable
 class ViewsActions(Protocol):
     """A context encoder that makes a context of only some of an action's entities.
 

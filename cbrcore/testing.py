@@ -50,6 +50,7 @@ from cbrcore.interfaces import (
     Learner,
     Memory,
     NeuralAgent,
+    PairFeature,
     PolicyOutput,
     Quantizer,
     Recorder,
@@ -191,10 +192,31 @@ class ContextEncoderSuite(Suite):
 
     def test_gradients_reach_the_parameters(self, build: Build) -> None:
         encoder: ContextEncoder = self.make(build)
-        situation = self.situations(encoder)[0]
-        encoder.contexts_of_pairs([(situation, seeds) for seeds in TUPLES]).square().sum().backward()  # type: ignore[no-untyped-call]
-        parameters = list(encoder.parameters())
-        assert not parameters or any(p.grad is not None and p.grad.abs().sum() > 0 for p in parameters)
+        situation, parameters = self.situations(encoder)[0], list(encoder.parameters())
+        contexts = encoder.contexts_of_pairs([(situation, seeds) for seeds in TUPLES])
+        if parameters:
+            contexts.square().sum().backward()  # type: ignore[no-untyped-call]
+            assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in parameters)
+
+
+class PairFeatureSuite(Suite):
+    """`PairFeature`: a finite number per pair, whatever the other pairs."""
+
+    pairs: Sequence[tuple[str, str]] = (("cup", "rack"), ("rack", "cup"), ("red cup", "unseen thing"), ("", "cup"))
+
+    def test_one_finite_value_per_pair_without_gradient(self, build: Build) -> None:
+        values = self.make(build).values(self.pairs)
+        assert (values.shape, values.dtype) == ((len(self.pairs),), torch.float32)
+        assert torch.isfinite(values).all()
+        assert not values.requires_grad
+
+    def test_no_pairs_no_values(self, build: Build) -> None:
+        assert self.make(build).values([]).shape == (0,)
+
+    def test_a_pair_has_the_same_value_whatever_is_asked_with_it(self, build: Build) -> None:
+        feature: PairFeature = self.make(build)
+        alone = [feature.values([pair]) for pair in self.pairs]
+        assert torch.equal(self.make(build).values(self.pairs), torch.cat(alone))
 
 
 class QuantizerSuite(Suite):

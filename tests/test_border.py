@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 import toy
 from border_lab import write_lab
 from parts import CosineQuantizer, ScriptedAgent, TableEncoder
@@ -269,7 +272,6 @@ def test_a_guarded_part_is_still_the_object_that_it_was():
 def test_parts_of_any_make_are_guarded():
     """With slots, frozen, with a method beside the class, with everything by delegation."""
     from dataclasses import dataclass
-    from types import SimpleNamespace
 
     class Slotted:
         __slots__ = ()
@@ -293,6 +295,23 @@ def test_parts_of_any_make_are_guarded():
     for part in (Slotted(), Frozen(), beside, SimpleNamespace(select=lambda buffer, rng: None), Delegating()):
         with pytest.raises(RunFailed, match=r"retain policy lab/it: select\(\.\.\.\) gave None"):
             guarded(part, "retain_policy", "lab/it").select([], None)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (None, "None, expected a floating tensor"),
+        (torch.zeros(2, dtype=torch.int64), "torch.int64, expected a floating tensor"),
+        (torch.zeros(3), "shape (3,), expected (2,)"),
+        (torch.zeros(2, 1), "shape (2, 1), expected (2,)"),
+        (torch.tensor([0.0, torch.nan]), "a value that is not finite for ('rack', 'cup'), expected finite ones"),
+        (torch.tensor([torch.inf, 0.0]), "a value that is not finite for ('cup', 'rack'), expected finite ones"),
+    ],
+)
+def test_what_a_pair_feature_gives_is_checked(given: object, told: str):
+    feature = guarded(SimpleNamespace(values=lambda pairs: given), "pair_feature", "lab/it")
+    with pytest.raises(RunFailed, match=re.escape(f"pair feature lab/it: values(...) gave {told}")):
+        feature.values([("cup", "rack"), ("rack", "cup")])
 
 
 def test_ctrl_c_stays_an_interrupt():

@@ -76,6 +76,12 @@ def toy(here, monkeypatch) -> Toy:
 
 JOINT = {"agent": "{use: cbr_joint/joint, agent: {use: cbr_text/text, unit: sentence, hidden: 8}}"}
 
+GOALS = {
+    "context_encoder": "{use: cbr_goals/names}",
+    "quantizer": "{use: cbr_goals/kernel}",
+    "memory": "{use: cbr_goals/evidence}",
+}
+
 
 @pytest.mark.parametrize(
     ("given", "settings"),
@@ -87,6 +93,7 @@ JOINT = {"agent": "{use: cbr_joint/joint, agent: {use: cbr_text/text, unit: sent
         ("cases", {"memory.outcome": "both"}),
         ("cases retriever", {}),
         ("nothing", JOINT),
+        ("nothing", GOALS),
         ("cases retriever", JOINT),
     ],
 )

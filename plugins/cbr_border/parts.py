@@ -48,6 +48,13 @@ def _situation(it: Border, given: Any, *_: Any) -> Any:
     return given
 
 
+def _values(it: Border, found: Any, pairs: Sequence[tuple[str, str]]) -> Any:
+    if not finite(it.shaped(found, (len(pairs),))):
+        pair = pairs[int((~found.isfinite()).nonzero()[0])]
+        it.refuse(f"a value that is not finite for {short(pair)}", "finite ones")
+    return found
+
+
 def _keys(it: Border, keys: Any, contexts: Tensor) -> Any:
     """[n, ...]: of whatever type, always of one width."""
     import torch
@@ -131,6 +138,7 @@ KINDS: Mapping[str, Kind] = {
         },
         (contracts.ViewsActions, contracts.PlacesObjects),
     ),
+    "pair_feature": Kind("pair feature", contracts.PairFeature, {"values": _values}),
     "quantizer": Kind(
         "quantizer",
         contracts.Quantizer,

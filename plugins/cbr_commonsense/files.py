@@ -62,6 +62,11 @@ def conceptnet(path: Path) -> TripleBase:
         raise CbrError(f"no {CONCEPTNET_FILE} in {path} or below", hint=WHERE)
     if missing := [file for file in files if not file.is_file()]:
         raise CbrError(f"no file {missing[0]}", hint=WHERE)
+    return triples_of(files)
+
+
+def triples_of(files: Sequence[Path]) -> TripleBase:
+    """The triples of several files as one base; CbrError: see `read_triples`."""
     log.info("commonsense from %s", ", ".join(map(str, files)))
     return _merged(tuple((file, file_state(file)) for file in files))
 

@@ -25,6 +25,7 @@ COMPUTED = "computed"
 WRITTEN = {kind: f"{kind}: {{use: PLUGIN/NAME}}" for kind in PARTS} | {
     "pretraining": "training: {pretrain: {use: PLUGIN/NAME}}",
     "recorder": "recorders: [{use: PLUGIN/NAME}]",
+    "pair_feature": "context_encoder: {pair_feature: {use: PLUGIN/NAME}}",
 }
 """Kinds of parts -> how a recipe names one."""
 

@@ -118,6 +118,7 @@ def test_the_parts_work_together_in_a_sweep(projects: dict[str, NewPlugin], tmp_
     """All of them in one recipe; then the command lists the run."""
     parts = {kind: f"{{use: {projects[kind].component}}}" for kind in KINDS if kind not in (*AROUND, "launcher")}
     parts["training.pretrain"], parts["recorders"] = parts.pop("pretraining"), f"[{parts.pop('recorder')}]"
+    del parts["pair_feature"]  # a part within another context encoder
     settings = ["reuse_policy.retry_failed=false", "sweep.seed=[0]", "run.episodes=10"]
     values = [*(f"{key}={value}" for key, value in parts.items()), *settings]
     sets = [word for value in values for word in ("--set", value)]

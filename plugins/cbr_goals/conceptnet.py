@@ -1,0 +1,90 @@
+"""How near two names are in ConceptNet."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from cbr_commonsense.files import CONCEPTNET_FILE, triples_of
+from cbr_goals.config import ConceptNetConfig
+from cbrcore.config import expand_path
+from cbrcore.errors import CbrError
+from cbrcore.interfaces import Build
+
+LEVELS = ("easy", "medium", "hard")
+SPLIT = "train"
+"""The only folder that is read."""
+GET = "set CBR_GAMES to the folder that holds twc/ (github.com/IBM/commonsense-rl), or `games_dir`"
+
+
+class ConceptNet:
+    """The greatest value over the concepts a and b that two names are linked to:
+
+        1 if a and b are neighbours, else 0;  + 3 |N(a) & N(b)| / (1 + sqrt(|N(a)| |N(b)|))
+
+    with N(a) the neighbours of a. A name is linked to the longest end of it that is a concept ("wet_dirty_shirt",
+    "dirty_shirt", "shirt"), and to its last word. 0 where one of the names is unknown.
+
+    Raises:
+        CbrError: there is no such folder, or no file in it.
+    """
+
+    def __init__(self, config: ConceptNetConfig, build: Build) -> None:
+        self.files = _files(_games(config, build.recipe_dir), config.levels)
+        self._base = triples_of(self.files)
+        self._device = build.device
+        self.value = cache(self._value)
+
+    def __repr__(self) -> str:
+        return f"ConceptNet({self._base!r})"
+
+    def values(self, pairs: Sequence[tuple[str, str]]) -> Tensor:
+        """[n] float32: one value per pair, not negative."""
+        return torch.tensor([self.value(*pair) for pair in pairs], dtype=torch.float32, device=self._device)
+
+    def _value(self, one: str, other: str) -> float:
+        pairs = [(a, b) for a in self._concepts(one) for b in self._concepts(other)]
+        return max((self._near(a, b) for a, b in pairs), default=0.0)
+
+    def _near(self, a: str, b: str) -> float:
+        here, there = self._base.around(a), self._base.around(b)
+        return (b in here) + 3 * len(here & there) / (1 + math.sqrt(len(here) * len(there)))
+
+    def _concepts(self, name: str) -> list[str]:
+        """Those that a name is linked to; concepts without neighbours are none."""
+        words = name.lower().split()
+        ends = ["_".join(words[at:]) for at in range(len(words))]
+        known = [end for end in ends if end in self._base and self._base.around(end)]
+        return list(dict.fromkeys([*known[:1], *(end for end in known if end == ends[-1])]))
+
+
+def _games(config: ConceptNetConfig, recipe_dir: Path) -> Path:
+    """The folder of the levels."""
+    if config.games_dir is not None:
+        folder = expand_path(config.games_dir, recipe_dir)
+    elif os.environ.get("CBR_GAMES"):
+        folder = Path(os.environ["CBR_GAMES"]).expanduser() / "twc"
+    else:
+        raise CbrError("where are the TWC games? Neither `games_dir` nor CBR_GAMES is set", hint=GET)
+    if not folder.is_dir():
+        raise CbrError(f"no folder {folder}", hint=GET)
+    return folder
+
+
+def _files(games: Path, levels: Sequence[str] | None) -> list[Path]:
+    """The train folder's file of each level; without `levels` of those that have one."""
+    files = [games / level / SPLIT / CONCEPTNET_FILE for level in levels or LEVELS]
+    found = [file for file in files if levels or file.is_file()]
+    if missing := [file for file in found if not file.is_file()]:
+        raise CbrError(
+            f"no file {missing[0]}", hint="leave `levels` out to read those of all levels that have one"
+        )
+    if not found:
+        raise CbrError(f"no {CONCEPTNET_FILE} in {games}/LEVEL/{SPLIT}", hint=GET)
+    return found

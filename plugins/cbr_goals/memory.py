@@ -147,6 +147,10 @@ class EvidenceMemory(CaseMemory):
             self.figures = dict(found.figures) | {f"theta.{name}": value for name, value in theta}
         return self.figures
 
+    def facts(self) -> Mapping[str, float | None]:
+        """For the results: the figures of the last fit."""
+        return dict(self.figures)
+
     def _as_tried(self) -> fitting.Tried | None:
         """What the fit needs to know; None where there is nothing."""
         picked = self._picked()

@@ -29,7 +29,7 @@ from cbr_goals.ways import Way, room_of, unseen_exits, ways
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import CbrError
 from cbrcore.interfaces import Build, Places, Situation
-from cbrcore.rng import derive_seed
+from cbrcore.rng import derive_seed, generator
 from cbrcore.types import Action, Candidate, Decision, EntityTuple, Match, Observation, StepResult, arity
 
 SHOWN = 20
@@ -68,8 +68,8 @@ class Goals:
         """Whether the agent takes this step of the training, whatever the cases say: always in the first plays,
         then by chance, which depends on the seed and the number of the step alone."""
         self._steps += 1
-        drawn = derive_seed(self._seed, f"explore:{self._steps}") / 2**64
-        return self._plays <= self.config.random_plays or bool(drawn < self.config.explore)
+        drawn = generator(derive_seed(self._seed, f"explore:{self._steps}")).random()
+        return bool(self._plays <= self.config.random_plays or drawn < self.config.explore)
 
     def state(self) -> dict[str, Any]:
         return {"effects": self.effects.state(), "plays": self._plays, "steps": self._steps}

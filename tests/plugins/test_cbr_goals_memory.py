@@ -16,7 +16,7 @@ from cbr_goals.fitting import Weights
 from cbr_goals.kernel import Kernel
 from cbr_goals.memory import EvidenceMemory, evidence_memory
 from cbrcore.errors import CbrError, RunFolderError
-from cbrcore.interfaces import Build, RetainItem
+from cbrcore.interfaces import Build, RetainItem, TellsFacts
 from cbrcore.testing import DIM, KEYS, REWARDED, TAKE, CosineIndex, MemorySuite
 from cbrcore.testing import PUT as CUP_ON_RACK
 from cbrcore.types import Action
@@ -203,6 +203,8 @@ def test_a_fit_is_the_same_again_and_depends_on_nothing_but_cases_and_tries():
     assert everything(other.memory) == before
     assert one.memory.figures["theta.first.full"] == one.kernel.theta[0].item()
     assert one.memory.figures["w0"] == one.memory.weights.w0
+    assert isinstance(one.memory, TellsFacts)
+    assert json.loads(json.dumps(one.memory.facts())) == one.memory.figures
 
 
 @pytest.mark.parametrize("lack", ["cases", "tries", "wrong", "right"])

@@ -1,0 +1,70 @@
+"""Whole runs with goal cases: they learn, a resumed run has the same bytes, and nothing is told that is not so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from run_folders import same
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "smoke" / "goals_generated.yaml"
+
+
+@pytest.fixture(scope="module")
+def straight(here, tmp_path_factory) -> Path:
+    run = tmp_path_factory.mktemp("goals") / "run"
+    done = here("run", RECIPE, "--out", run)
+    assert done.returncode == 0, done.stderr
+    return run
+
+
+def test_a_resumed_run_ends_with_the_same_bytes(here, straight, tmp_path):
+    """Interrupted in the random plays, and between two fits."""
+    run = tmp_path / "run"
+    assert here("run", RECIPE, "--out", run, "--set", "run.episodes=1").returncode == 0
+    for episodes in (3, 6):
+        done = here("run", "--resume", run, "--set", f"run.episodes={episodes}")
+        assert done.returncode == 0, done.stderr
+    same(straight, run)
+
+
+def test_training_games_are_played_at_the_optimum(straight):
+    rows = [json.loads(line) for line in (straight / "metrics.jsonl").read_text().splitlines()]
+    first, last = rows[:6], rows[-6:]
+    assert sum(row["steps"] for row in last) < 0.5 * sum(row["steps"] for row in first)
+    assert all(row["norm_score"] == 1 for row in last)
+    assert all(row["reused"] == 0 for row in first), "the agent's own plays"
+
+
+def test_results_name_every_advantage_and_the_cross_validated_number(straight):
+    results = json.loads((straight / "results.json").read_text())
+    assert results["protocol"]["handicaps"]["places"] is True
+    assert results["protocol"]["handicaps"]["episode_memory"] == ["solved goals", "failed goals"]
+    found = results["training"]["facts"]["memory"]
+    assert found["wrong_tries"] >= 0
+    assert {"w0", "w1", "w2", "a", "b", "theta.first.full", "theta.first.head", "theta.second.full"} <= set(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_unseen_games_take_less_than_half_of_what_chance_takes(here, tmp_path, seed):
+    sets = [
+        f"seed={seed}",
+        "run.episodes=8",
+        "environment.games_per_split=5",
+        "environment.max_steps=50",
+        "recorders=[]",
+    ]
+    words = [word for item in sets for word in ("--set", item)]
+    done = here("run", RECIPE, *words, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "run" / "results.json").read_text())["evaluation"]["in"]
+    assert results["steps"]["mean"] < 0.5 * results["random"]["steps"]["mean"]
+
+
+def test_a_decision_towards_a_goal_is_told(here, straight):
+    done = here("play", straight)
+    assert done.returncode == 0, done.stderr
+    assert "says that 'put " in done.stdout or "says that 'insert " in done.stdout
+    assert "out of reach now" in done.stdout

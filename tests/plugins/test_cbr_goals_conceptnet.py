@@ -23,6 +23,7 @@ clothes AtLocation wardrobe
 shirt AtLocation wardrobe
 dirty_shirt AtLocation basket
 lonely IsA lonely
+lonely_dirty_shirt IsA lonely_dirty_shirt
 """
 FILE = "conceptnet_subgraph.txt"
 
@@ -60,6 +61,7 @@ class TestConceptNet(PairFeatureSuite):
         ("hat", "basket", 0.0),
         ("hat", "hat", 3 * 2 / (1 + math.sqrt(2 * 2))),
         ("lonely", "lonely", 0.0),  # without neighbours
+        ("lonely dirty shirt", "basket", 1.0),  # such a concept hides no other one
         ("teapot", "hat", 0.0),
         ("", "", 0.0),
     ],

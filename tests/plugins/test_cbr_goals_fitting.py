@@ -139,6 +139,13 @@ def test_what_was_fitted_is_where_the_loss_is_least():
     assert all(logistic(a + x, b + y) > logistic(a, b) for x, y in ((0.01, 0), (-0.01, 0), (0, 0.01), (0, -0.01)))
 
 
+def test_theta_is_never_below_zero():
+    theta = torch.tensor([1.5, 1.5, 3.0], dtype=torch.float64)
+    found = torch.cat([fit(sample(seed), theta, Weights()).theta for seed in range(4)])
+    assert (found >= 0).all()
+    assert (found == 0).any()
+
+
 def test_the_minimum_of_a_parabola():
     found = minimised(torch.tensor([0.0], dtype=torch.float64), lambda at: (at - 5).square().sum())
     assert found.item() == pytest.approx(5 / (1 + RIDGE))

@@ -77,6 +77,9 @@ LIGHT = {
 }  # fmt: skip
 """Import nothing heavy at their top level: `cbr --help`, `list-plugins`, `show` and `check` need these alone."""
 
+KEPT = {"cbr_twc.exclusion": "cbr_twc.pool", "cbr_twc.pool": "cbr_twc.environment"}
+"""Module -> the only one that may import it or name it: what reads the names in games that are measured."""
+
 HEAVY = {
     "torch",
     "torch_geometric",
@@ -309,6 +312,26 @@ def test_plugins_import_public_names_and_never_each_other(path: Path):
     assert wrong_plugin_imports(package, path.read_text()) == []
 
 
+def naming(module: str, sources: dict[str, str]) -> set[str]:
+    """The modules that import this one, whole or in part, or name it in a string."""
+    return {
+        name
+        for name, source in sources.items()
+        if module in source or any(f"{found.target}.".startswith(f"{module}.") for found in imports_of(source))
+    }
+
+
+@pytest.mark.parametrize("module", KEPT)
+def test_a_module_that_one_other_may_use_is_named_nowhere_else(module: str):
+    sources = {
+        ".".join(path.relative_to(ROOT / "plugins").with_suffix("").parts): path.read_text()
+        for path in PLUGIN_FILES
+    }
+    sources |= {relative(path): path.read_text() for path in CORE}
+    assert module in sources
+    assert naming(module, sources) == {KEPT[module]}
+
+
 LIGHT_PLUGIN_FILES = [
     path for path in PLUGIN_FILES if path.name in ("__init__.py", "config.py") and path.parent in PACKAGES
 ]
@@ -481,6 +504,15 @@ def test_a_plugins_name_is_seen_wherever_it_stands(source: str):
 @pytest.mark.parametrize("source", ["cbr_api_version = 1", "cbr_", "x = 'cbr_something_else/x'"])
 def test_other_words_are_no_plugins(source: str):
     assert named_plugins(source) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["from cbr_twc.exclusion import x", "from cbr_twc import exclusion", "if x:\n    import cbr_twc.exclusion",
+     "import_module('cbr_twc.exclusion')", "f('cbr_twc.exclusion:x')"],
+)  # fmt: skip
+def test_whoever_names_a_module_is_seen(source: str):
+    assert naming("cbr_twc.exclusion", {"a": source, "b": "import cbr_twc.files\nexclusion = 1"}) == {"a"}
 
 
 def test_an_echo_is_seen():

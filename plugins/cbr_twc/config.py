@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from cbrcore.config import ComponentConfig
 
@@ -33,8 +33,13 @@ class TwcConfig(ComponentConfig):
     """Commands left out of the admissible ones, by verb, e.g. [examine, look] (a handicap; the paper has none)."""
     games_per_split: Annotated[int, Field(ge=1, le=1000)] = 5
     """How many games to generate for each split; `source: generate` only."""
+    houses: Annotated[int, Field(ge=0, le=1000)] = 0
+    """How many generated games to train on besides the published ones, for each level that is trained on."""
+    leave_out: Literal["heads"] | None = None
+    """Objects that do not occur in the `houses`. `heads`: those whose head noun, the last word of the name, is
+    that of an object in a game of any split but `train`; the results name them."""
     generation_seed: Annotated[int, Field(ge=0)] = 0
-    """The generated games depend on this seed alone, not on the run's; `source: generate` only."""
+    """The generated games depend on this seed alone, not on the run's."""
     verify: Literal["never", "first", "always"] = "first"
     """Commands are answered without running the game, about a hundred times faster. That the game gives the same
     answers is checked in the `first` episode of each game, `always` (slow; for new games) or `never`."""
@@ -44,7 +49,13 @@ class TwcConfig(ComponentConfig):
         level = self.train_level if split == "train" and self.train_level is not None else self.level
         return LEVELS if level == "all" else (level,)
 
+    @model_validator(mode="after")
+    def _houses_stand_beside_published_games(self) -> TwcConfig:
+        if self.houses and self.source == "generate":
+            raise ValueError("source 'generate' has no use for 'houses'; leave it out, or raise 'games_per_split'")
+        return self
+
     def same_for_all_seeds(self) -> Iterable[str]:
         """What does not change with the run's seed (`cbr sweep` says so)."""
-        if self.source == "generate":
+        if self.source == "generate" or self.houses:
             yield f"the generated games (environment.generation_seed: {self.generation_seed})"

@@ -66,7 +66,7 @@ class TwcEnvironment:
         writes the date into it. `optimal_steps` is None for a game that the planner cannot solve.
         """
         files = self._find(game)
-        given = files.z8 if self.config.source == "published" else None
+        given = None if files.made_here else files.z8
         description = load_game(files.json)
         try:
             steps = len(solve(description))
@@ -135,6 +135,8 @@ class TwcEnvironment:
         if split not in self._splits:
             generate = self.config.source == "generate"
             found = self._generated[split] if generate else self._published(split)
+            if split == "train" and self.config.houses:
+                found = [*found, *self._houses()]
             self._refuse_namesakes(found)
             self._splits[split] = found
         return self._splits[split]
@@ -156,6 +158,16 @@ class TwcEnvironment:
         games = [game for level in levels for game in find_games(folder / level / FOLDERS[split])]
         refuse_doubles(games)
         return sorted(games, key=lambda game: game.name)
+
+    def _houses(self) -> list[GameFiles]:
+        """The generated games that are trained on as well; from now on `handicaps` tells of them."""
+        from cbr_twc.pool import houses
+
+        others = [split for split in FOLDERS if split != "train" and self.config.leave_out is not None]
+        measured = [files for split in others for files in self._files(split)]
+        found, told = houses(self.config, self.build.cache_dir, measured)
+        self.handicaps = {**self.handicaps, "houses": told}
+        return found
 
     @cached_property
     def _generated(self) -> dict[str, list[GameFiles]]:

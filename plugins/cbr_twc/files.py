@@ -36,10 +36,14 @@ LENGTH_UNIT = 8
 
 @dataclass(frozen=True)
 class GameFiles:
-    """A game's description and, if it was found compiled, its story file; both are checked."""
+    """A game's description and, if it was found compiled, its story file; both are checked.
+
+    `made_here`: the game was generated, and its story file holds the date.
+    """
 
     json: Path
     z8: Path | None
+    made_here: bool = False
 
     @property
     def name(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,17 +18,20 @@ from typing import TYPE_CHECKING
 from cbr_twc.generate.build import build_game, compile_game
 from cbr_twc.generate.cache import GameSet, new_set, one_builder, publish, read_set, write_manifest
 from cbr_twc.generate.draw import GamePlan
-from cbr_twc.generate.house import load_house
-from cbr_twc.generate.plan import SHAPES, plan_games
+from cbr_twc.generate.house import House, load_house
+from cbr_twc.generate.plan import SHAPES, plan_games, plan_houses
 from cbrcore.errors import GameError, suggest
 from cbrcore.rng import undisturbed_randomness
 
 if TYPE_CHECKING:
     from textworld.generator import Game
 
-__all__ = ["generated_games"]
+__all__ = ["generated_games", "generated_houses", "objects"]
 
 log = logging.getLogger(__name__)
+
+Planner = Callable[[House], Mapping[str, list[GamePlan]]]
+"""Decides what stands where: split -> its games."""
 
 COMPILERS = 2
 """Inform compilers at work at once, each a process of its own on one core."""
@@ -53,17 +56,49 @@ def generated_games(level: str, games_per_split: int, seed: int, cache_dir: Path
     Raises:
         GameError: unknown level, no games asked for, no TextWorld, no working compiler, or no place to write.
     """
+    _check(level, games_per_split, "games_per_split", "game per split")
+    name = f"{level}-{games_per_split}-seed{seed}"
+    return _kept(cache_dir, name, level, seed, lambda house: plan_games(house, level, games_per_split, seed))
+
+
+def generated_houses(
+    level: str, count: int, seed: int, cache_dir: Path, left_out: frozenset[str] = frozenset()
+) -> list[Path]:
+    """Compiled games to train on beside others, of the sizes of the level's training games; see `generated_games`.
+
+    All base objects occur but those that are `left_out`. The first games are the same for every `count`.
+
+    Raises:
+        GameError: as `generated_games`, or too few objects are left.
+    """
+    _check(level, count, "houses", "house per level")
+    apart = hashlib.sha256("\n".join(sorted(left_out)).encode()).hexdigest()[:12]
+    name = f"houses-{level}-{count}-seed{seed}-without-{apart}"
+    kept = _kept(cache_dir, name, level, seed, lambda house: plan_houses(house, level, count, seed, left_out))
+    return kept["train"]
+
+
+def objects() -> tuple[str, ...]:
+    """The base objects that there are, without their states."""
+    return load_house().bases
+
+
+def _check(level: str, count: int, setting: str, what: str) -> None:
     if level not in SHAPES:
         raise GameError(f"there is no level {level!r}", hint=suggest(level, SHAPES))
-    if games_per_split < 1:
-        raise GameError(f"games_per_split is {games_per_split}", hint="Ask for at least 1 game per split.")
-    folder = cache_dir / "twc-generated" / f"{level}-{games_per_split}-seed{seed}-{_generator_digest()}"
+    if count < 1:
+        raise GameError(f"{setting} is {count}", hint=f"Ask for at least 1 {what}.")
+
+
+def _kept(cache_dir: Path, name: str, level: str, seed: int, plan: Planner) -> GameSet:
+    """The set of this name, from the cache or made now."""
+    folder = cache_dir / "twc-generated" / f"{name}-{_generator_digest()}"
     ready = read_set(folder)
     if ready is not None:
         return ready
     try:
         with one_builder(folder):
-            return read_set(folder) or _make_set(folder, level, games_per_split, seed)
+            return read_set(folder) or _make_set(folder, level, seed, plan)
     except OSError as error:
         hint = "Choose a cache folder that can be written to and has space."
         raise GameError(f"cannot write generated games to {folder.parent}: {error}", hint=hint) from error
@@ -81,10 +116,10 @@ def _generator_digest() -> str:
     return digest.hexdigest()[:12]
 
 
-def _make_set(folder: Path, level: str, games_per_split: int, seed: int) -> GameSet:
+def _make_set(folder: Path, level: str, seed: int, plan: Planner) -> GameSet:
     if os.path.lexists(folder):
         log.warning("the generated games in %s are damaged: they are made anew", folder)
-    plans = plan_games(load_house(), level, games_per_split, seed)
+    plans = plan(load_house())
     with undisturbed_randomness():
         games = _build_all(plans, level, seed)
     with new_set(folder) as fresh:

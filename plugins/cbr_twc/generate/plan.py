@@ -63,6 +63,24 @@ def plan_games(house: House, level: str, games_per_split: int, seed: int) -> dic
     return {"train": train, "in": inside, "out": outside}
 
 
+def plan_houses(
+    house: House, level: str, count: int, seed: int, left_out: frozenset[str]
+) -> dict[str, list[GamePlan]]:
+    """Games to train on alone: nothing is held back but the base objects that are `left_out`.
+
+    Raises:
+        GameError: too few are left for so many different games.
+    """
+    pool = frozenset(house.bases) - left_out
+    try:
+        return {"train": _plan_split(house, level, "train", count, seed, pool, made=[])}
+    except GameError as error:
+        raise GameError(
+            f"{len(pool)} of {len(house.bases)} objects are too few for {count} different {level} houses",
+            hint="Lower `houses`, or set `leave_out: null`.",
+        ) from error
+
+
 def _plan_split(
     house: House, level: str, split: str, count: int, seed: int, pool: frozenset[str], *, made: list[GamePlan]
 ) -> list[GamePlan]:

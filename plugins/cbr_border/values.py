@@ -23,7 +23,7 @@ TOLERANCE = 1e-4
 """How far beyond [0, 1] rounding may carry a similarity."""
 HUGE = 1e12
 """Weights of this size are those of a part that diverged."""
-OWN = (int, float, bool, type(None))
+OWN = (int, float, bool)
 LONGEST = 100
 """Letters of a wrong value in a message."""
 
@@ -93,7 +93,9 @@ class Border:
 
     def number(self, name: str, value: Any, *, or_none: bool = False) -> Any:
         """A finite number, as one of Python's own; True counts as 1."""
-        if (value is None and or_none) or (isinstance(value, int | float) and abs(value) <= sys.float_info.max):
+        if value is None and or_none:
+            return None
+        if isinstance(value, int | float) and abs(value) <= sys.float_info.max:
             return value if type(value) in OWN else float(value)  # numpy's make others of what they meet
         return self.refuse(f"{name} {short(value)}", "a finite int or float" + " or None" * or_none)
 

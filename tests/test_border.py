@@ -84,6 +84,13 @@ ENVIRONMENTS = [
     ("Toy.game_info = lambda self, game: {'max_score': object()}", "expected what fits in JSON"),
     ("Toy.game_info = lambda self, game: None", "game_info(...) gave None, expected a mapping"),
     (f"Toy.handicaps = {{'x': {NAN}}}", "the attribute handicaps gave"),
+    (with_result("replace(result, rescored='no')"), "gave 'no', expected True or False as rescored"),
+    ("Toy.splits = lambda self: ('in', 'out')", "splits(...) gave ('in', 'out'), expected 'train' as one of them"),
+    ("Toy.game_info = lambda self, game: {'optimal_steps': 'six'}", "optimal_steps as 'six', expected a finite"),
+    ("Toy.game_info = lambda self, game: {'max_score': '1'}", "max_score as '1', expected a finite"),
+    ("Toy.game_info = lambda self, game: {'initial_score': [0]}", "initial_score as [0], expected a finite"),
+    ("Toy.game_info = lambda self, game: {'sha256': [game]}", "expected text or None as sha256"),
+    ("Toy.game_info = lambda self, game: {'md5': 7}", "gave 7, expected text or None as md5"),
 ]
 
 
@@ -202,6 +209,47 @@ def test_what_is_wrong_with_an_environment_is_told(spoiled: str, told: str, lab,
 )
 def test_what_is_wrong_with_a_part_is_told(kind: str, spoiled: str, told: str, lab, tmp_path: Path):
     assert told in refused(lab(spoiled), kind, tmp_path)
+
+
+ROWS = [
+    ("Index.add = lambda self, keys: None", "add(...) gave 0 rows, expected 1"),
+    (
+        "add = Index.add\nIndex.add = lambda self, keys: (add(self, keys), add(self, keys))",
+        "gave 2 rows, expected 1",
+    ),
+    ("Index.keep = lambda self, rows: None", "keep(...) gave 3 rows, expected 2"),
+    (
+        "Index.key, Index.remove = lambda self, row: self._keys[row], lambda self, row: None",
+        "remove(...) gave 3 rows",
+    ),
+    ("keys = Index.keys\nIndex.keys = lambda self: keys(self)[:1]", "keys(...) gave 1 rows, expected"),
+    ("Index.keys = lambda self: None", "keys(...) gave None, expected a tensor"),
+]
+
+
+@pytest.mark.parametrize(("spoiled", "told"), ROWS)
+def test_an_index_whose_rows_are_not_the_cases_is_told(spoiled: str, told: str, lab, tmp_path: Path):
+    done = lab(spoiled, "--set", "memory.capacity=2", "--set", "run.episodes=8")
+    assert told in refused(done, "quantizer", tmp_path)
+
+
+NUMPYS = """
+from numpy import float64
+
+step = Toy.step
+def in_numpy(self, action):
+    result = step(self, action)
+    seen = replace(result.observation, score=float64(result.observation.score), max_score=float64(1))
+    return replace(result, reward=float64(result.reward), observation=seen)
+Toy.step = in_numpy
+"""
+
+
+def test_numbers_of_numpy_are_as_good_as_others(lab, tmp_path: Path):
+    done = lab(NUMPYS, "--set", "run.episodes=12")
+    assert done.returncode == 0, done.stderr
+    cases = [json.loads(line) for line in (tmp_path / "out" / "memory" / "cases.jsonl").read_text().splitlines()]
+    assert any(case["reuse_rewarded"] > 1 for case in cases)
 
 
 def test_one_infinite_reward_stops_the_run_and_names_game_and_step(lab, tmp_path: Path):

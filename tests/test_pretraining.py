@@ -20,6 +20,7 @@ from cbr_pretrain.retriever_file import load_retriever, save_retriever
 from cbrcore.config import Part, TrainingConfig
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.errors import RunFolderError
+from cbrcore.runs.files import seal
 
 SMOKE = Path(__file__).parents[1] / "recipes" / "smoke" / "text_cbr_generated.yaml"
 
@@ -145,13 +146,18 @@ def test_a_saved_retriever_reads_back_equal(tmp_path):
     assert first.digest() == second.digest()
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut", "other"])
+@pytest.mark.parametrize("damage", ["missing", "cut", "other", "flipped", "checksums"])
 def test_a_retriever_that_cannot_be_used_is_named(tmp_path, damage):
     retriever = parts().reasoner.retriever
     save_retriever(retriever, tmp_path)
     path = tmp_path / "retriever.safetensors"
+    seal(tmp_path, path.name)
     if damage == "missing":
         path.unlink()
+    elif damage == "flipped":
+        path.write_bytes(path.read_bytes()[:-1] + bytes([path.read_bytes()[-1] ^ 1]))
+    elif damage == "checksums":
+        (tmp_path / "checksums.json").write_text('{"files": ')
     elif damage == "cut":
         path.write_bytes(path.read_bytes()[:30])
     else:

@@ -19,6 +19,9 @@ OBSERVED = {
     "scored": tuple, "last_action": str | None, "game": str, "steps": int,
 }  # fmt: skip
 """What an observation holds, beside its numbers."""
+FIGURES = ("max_score", "initial_score", "optimal_steps")
+CONTENTS = ("sha256", "md5")
+"""Facts about a game that are reckoned with, and that tell whether two games are one."""
 
 
 class GameBorder(Border):
@@ -47,16 +50,29 @@ class GameBorder(Border):
             self.a(str, name, "text as a name")
         if asked == ("train",) and not given:
             self.refuse(short(given), "a game to train on")
+        if not asked and "train" not in given:
+            self.refuse(short(given), "'train' as one of them")
         self._own |= {new: old for old in given if (new := cleaned(old)) != old}
         return cleaned(given)
+
+    def told(self, given: Any, *_: Any) -> Any:
+        """Facts about a game."""
+        facts = self.facts(given)
+        for name in FIGURES:
+            self.number(f"{name} as", facts.get(name), or_none=True)
+        for name in CONTENTS:
+            self.a(str | None, facts.get(name), f"text or None as {name}")
+        return facts
 
     def result(self, given: Any, *_: Any) -> Any:
         """What came of an action."""
         self.a(StepResult, given, "a StepResult")
-        self.number("the reward", given.reward)
+        reward = self.number("the reward", given.reward)
         self.a(Ending | None, given.ending, "an Ending or None")
+        self.a(bool, given.rescored, "True or False as rescored")
         seen = self.observation(given.observation)
-        return given if seen is given.observation else replace(given, observation=seen)
+        same = seen is given.observation and reward is given.reward
+        return given if same else replace(given, observation=seen, reward=reward)
 
     def observation(self, seen: Any, *_: Any) -> Any:
         """What an agent sees."""
@@ -66,8 +82,10 @@ class GameBorder(Border):
                 self.refuse(
                     f"{name} {short(values[name])}", f"{kind.__name__ if isinstance(kind, type) else kind}"
                 )
-        self.number("the score", seen.score)
-        self.number("the max_score", seen.max_score, or_none=True)
+        score = self.number("the score", seen.score)
+        most = self.number("the max_score", seen.max_score, or_none=True)
+        if score is not seen.score or most is not seen.max_score:
+            seen = replace(seen, score=score, max_score=most)
         said = [seen.feedback, seen.description, seen.inventory, seen.game, seen.last_action or "", *seen.scored]
         if all([can_be_written("".join(said)), self._actions(seen.admissible), self._graph(seen.graph)]):
             return seen
@@ -116,7 +134,7 @@ GAMES = Kind(
     {
         "splits": GameBorder.names,
         "games": GameBorder.names,
-        "game_info": lambda it, given, *_: it.facts(given),
+        "game_info": GameBorder.told,
         "reset": GameBorder.observation,
         "step": GameBorder.result,
         "receive": GameBorder.result,

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from cbr_border.games import GAMES, GameBorder
 from cbr_border.values import TOLERANCE, Border, Kind, finite, short
+from cbr_keys.places import RemovesRows
 from cbrcore import interfaces as contracts
 from cbrcore.errors import CbrError
 from cbrcore.types import Action, Candidate, Match, Observation
@@ -121,8 +122,43 @@ def _revise(it: Border, given: Any, candidates: Sequence[Any], *_: Any) -> Any:
     return given
 
 
-INDEX = Kind("quantizer", contracts.KeyIndex, {"similarities": _similarities})
-"""Of the index that a quantizer makes, and in whose name it speaks."""
+class IndexBorder(Border):
+    """Around the index that a quantizer makes, and in whose name it speaks: its rows are a memory's cases."""
+
+    def begin(self, arguments: Sequence[Any]) -> Sequence[Any]:
+        self.memo = len(self.part)
+        return arguments
+
+    def added(self, given: Any, keys: Tensor) -> Any:
+        return self._has(len(self.part), self.memo + len(keys), given)
+
+    def kept(self, given: Any, rows: Sequence[int]) -> Any:
+        return self._has(len(self.part), len(rows), given)
+
+    def removed(self, given: Any, *_: Any) -> Any:
+        return self._has(len(self.part), self.memo - 1, given)
+
+    def stored(self, keys: Any) -> Any:
+        import torch
+
+        return self._has(len(self.a(torch.Tensor, keys, "a tensor")), len(self.part), keys)
+
+    def _has(self, rows: int, due: int, given: Any) -> Any:
+        return given if rows == due else self.refuse(f"{rows} rows", f"{due}")
+
+
+INDEX = Kind(
+    "quantizer",
+    contracts.KeyIndex,
+    {
+        "similarities": _similarities,
+        "add": IndexBorder.added,
+        "keep": IndexBorder.kept,
+        "keys": IndexBorder.stored,
+        "remove": IndexBorder.removed,
+    },
+    (RemovesRows,),
+)
 REUSE = Kind("reuse policy", contracts.Reuse, {"offer": _offer, "choose": _revise})
 """Of what a reuse policy makes for an episode."""
 KINDS: Mapping[str, Kind] = {
@@ -147,7 +183,7 @@ KINDS: Mapping[str, Kind] = {
             "similarity": lambda it, found, left, keys: it.unit(found, (len(left),), left, keys),
             "pair_similarity": lambda it, found, left, right: it.unit(found, (len(left),), left, right),
             "regularizer": lambda it, found, contexts: it.tensor(found, (), contexts),
-            "index": lambda it, made: _inside(made, Border(INDEX, it.name), "index"),
+            "index": lambda it, made: _inside(made, IndexBorder(INDEX, it.name), "index"),
         },
     ),
     "memory": Kind(

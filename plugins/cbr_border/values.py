@@ -23,6 +23,7 @@ TOLERANCE = 1e-4
 """How far beyond [0, 1] rounding may carry a similarity."""
 HUGE = 1e12
 """Weights of this size are those of a part that diverged."""
+OWN = (int, float, bool)
 LONGEST = 100
 """Letters of a wrong value in a message."""
 
@@ -91,9 +92,11 @@ class Border:
         return value if isinstance(value, kind) else self.refuse(short(value), what)
 
     def number(self, name: str, value: Any, *, or_none: bool = False) -> Any:
-        """A finite number; True counts as 1."""
-        if (value is None and or_none) or (isinstance(value, int | float) and abs(value) <= sys.float_info.max):
-            return value
+        """A finite number, as one of Python's own; True counts as 1."""
+        if value is None and or_none:
+            return None
+        if isinstance(value, int | float) and abs(value) <= sys.float_info.max:
+            return value if type(value) in OWN else float(value)  # numpy's make others of what they meet
         return self.refuse(f"{name} {short(value)}", "a finite int or float" + " or None" * or_none)
 
     def figures(self, given: Any) -> Any:

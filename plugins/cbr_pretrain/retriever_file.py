@@ -8,7 +8,7 @@ from safetensors import SafetensorError, safe_open
 
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import RunFolderError
-from cbrcore.runs.files import damaged, write_tensors
+from cbrcore.runs.files import CHECKSUMS_FILE, damaged, write_tensors
 
 FILE = "retriever.safetensors"
 IDENTITY = "identity"
@@ -31,7 +31,7 @@ def load_retriever(retriever: Retriever, folder: Path) -> None:
         RunFolderError: it is not there, is damaged, or belongs to other settings.
     """
     path = folder / FILE
-    if wrong := [fault for fault in damaged(folder) if fault.startswith(FILE)]:
+    if wrong := [fault for fault in damaged(folder) if fault.startswith((FILE, CHECKSUMS_FILE))]:
         said = f"{folder}: not a pretrained retriever: {wrong[0]}"
         raise RunFolderError(said, hint="make one: cbr pretrain RECIPE")
     try:

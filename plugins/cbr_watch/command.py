@@ -94,8 +94,10 @@ class TextWatcher:
         self._step = step
         self._delay = delay
         self._show = _Printer()
+        self._scored = True
 
     def begins(self, start: Start) -> None:
+        self._scored = start.scored
         self._show("title", f"=== {start.game} (split {start.split!r}, pass {start.number}, seed {start.seed})")
         if start.ending is not None:
             self._show("text", f"no action is admissible; the game is over: {start.ending}")
@@ -109,7 +111,7 @@ class TextWatcher:
     def stepped(self, step: Step) -> None:
         from cbr_watch.explanations import result_line
 
-        self._show(*result_line(step.result))
+        self._show(*result_line(step.result, scored=self._scored))
         if step.result.ending is not None:
             self._show("text", _wrapped(step.result.observation.feedback))
         self._show("text", "")
@@ -117,8 +119,9 @@ class TextWatcher:
 
     def situation(self, observation: Observation) -> None:
         """What the agent sees and what it may do."""
-        best = "" if observation.max_score is None else f" of {observation.max_score:g}"
-        self._show("title", f"step {observation.steps}, score {observation.score:g}{best}")
+        from cbr_watch.explanations import score_text
+
+        self._show("title", f"step {observation.steps}, {score_text(observation, scored=self._scored)}")
         self._show("text", _wrapped(observation.text))
         actions = [f"{number} {action.text}" for number, action in enumerate(observation.admissible, 1)]
         self._show("quiet", _wrapped(f"admissible: {' | '.join(actions)}"))

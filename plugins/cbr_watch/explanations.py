@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cbrcore import Action, Candidate, Case, Decision, Match, StepResult
+from cbrcore import Action, Candidate, Case, Decision, Match, Observation, StepResult
 
 SHOWN = 5
 """Candidates that the text tells about; the data has all."""
@@ -272,10 +272,15 @@ def _agent_text(explained: Explanation) -> str:
     return f"alone: {explained.agent_action!r}" + ("" if known is None else f" (probability {known:.2f})")
 
 
-def result_line(result: StepResult) -> tuple[str, str]:
+def score_text(seen: Observation, *, scored: bool) -> str:
+    """The score; not of a game that cannot tell it."""
+    if not scored:
+        return "score not available"
+    return f"score {seen.score:g}" + ("" if seen.max_score is None else f" of {seen.max_score:g}")
+
+
+def result_line(result: StepResult, *, scored: bool) -> tuple[str, str]:
     """What came of an action."""
-    seen = result.observation
-    best = "" if seen.max_score is None else f" of {seen.max_score:g}"
     ending = f"; the game is over: {result.ending}" if result.ending else ""
     kind = "good" if result.reward > 0 else "bad" if result.reward < 0 else "quiet"
-    return kind, f"  reward {result.reward:g}, score {seen.score:g}{best}{ending}"
+    return kind, f"  reward {result.reward:g}, {score_text(result.observation, scored=scored)}{ending}"

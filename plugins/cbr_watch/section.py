@@ -89,7 +89,7 @@ def explanation(example: Example) -> Lines:
         ("quiet", f"  game       {where}"),
         *(("plain", line) for line in _seen(step.observation.text)),
         *decision_lines(step.explained),
-        result_line(step.result),
+        result_line(step.result, scored=step.start.scored),
     ]
 
 

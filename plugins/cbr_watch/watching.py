@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cbr_open.door import Run
 from cbr_watch.explanations import Explanation, explain
 from cbrcore import Action, Case, Decision, Ending, EntityTuple, Episode, Match, Observation, StepResult
+from cbrcore.runs import unscored
 
 if TYPE_CHECKING:
     from cbr_open.play import Play
@@ -29,6 +30,7 @@ class Start:
         number: of the pass over the split's games; pass i plays as pass i of the evaluation does.
         seed: of the game's own randomness.
         ending: of a game that offers nothing to do from the start; None if there is a first step.
+        scored: whether anybody can read the game's score.
     """
 
     split: str
@@ -36,6 +38,7 @@ class Start:
     number: int
     seed: int
     ending: Ending | None = None
+    scored: bool = True
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Step:
             "admissible": [action.text for action in self.observation.admissible],
             **asdict(self.explained),
             "reward": self.result.reward,
-            "score": seen.score,
+            "score": seen.score if self.start.scored else None,
             "max_score": seen.max_score,
             "ending": None if self.result.ending is None else str(self.result.ending),
         }
@@ -115,7 +118,8 @@ def watch(
     """
     played = []
     for play in run.plays(split, game, episodes=episodes, seed=seed, greedy=greedy):
-        start = Start(play.split, play.game, play.number, play.seed, play.episode.ending)
+        scored = not unscored(run.parts.environment.game_info(play.game))
+        start = Start(play.split, play.game, play.number, play.seed, play.episode.ending, scored)
         watcher.begins(start)
         while play.episode.ending is None:
             watcher.stepped(_take_step(play, start, run.parts.reasoner, watcher))

@@ -472,6 +472,11 @@ def test_the_score_of_an_unknown_story_is_not_available(here, tmp_path, unknown)
     assert measured["norm_score"] == {"mean": None, "std": None}
     assert results["protocol"]["handicaps"]["valid_actions"].startswith("none")
     assert "- ± -" in done.stdout
+    shown = here("play", tmp_path / "run").stdout
+    assert "step 0, score not available" in shown
+    assert "reward 0, score not available" in shown
+    lines = here("play", tmp_path / "run", "--json").stdout.splitlines()
+    assert {json.loads(line)["score"] for line in lines} == {None}
 
 
 @pytest.mark.parametrize(

@@ -13,19 +13,20 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "config": (
-        "ComponentConfig", "MemoryConfig", "NestedPart", "NoSettings", "Part", "Settings", "TrainingConfig",
-        "cache_dir", "expand_path",
+        "ComponentConfig", "MemoryConfig", "NestedPart", "NoSettings", "Part", "ReuseConfig", "Settings",
+        "TrainingConfig", "cache_dir", "expand_path",
     ),
     "cycle.reasoner": ("CaseBasedReasoner",),
     "errors": ("CbrError", "GameError", "ModelError", "RunFailed", "closest", "suggest"),
     "hookspecs": ("API_VERSION", "hookimpl"),
     "interfaces": (
         "AgentInput", "AgentState", "Build", "CaseStore", "ChecksRecipe", "Column", "ConcurrentEnvironment",
-        "ContextEncoder", "Ended", "Environment", "Fault", "Figure", "Finding", "HasOverview", "Job", "KeyIndex",
-        "Keys", "KnowsPlaces", "Launcher", "Learner", "Memory", "NeuralAgent", "PairFeature", "PlacesObjects",
-        "PolicyOutput", "Pretraining", "Quantizer", "Recorder", "ReportedRun", "ReportsMetrics", "RetainItem",
-        "RetainPolicy", "RevisingAgent", "Scene", "Section", "Situation", "Stopwatch", "StoredCases", "Table",
-        "TakesFeatures", "TellsHandicaps", "TextEncoder", "Trial", "ViewsActions",
+        "ContextEncoder", "Ended", "Environment", "Fault", "Figure", "Finding", "HasOverview", "Job",
+        "KeepsState", "KeyIndex", "Keys", "KnowsPlaces", "Launcher", "Learner", "Memory", "NeuralAgent",
+        "PairFeature", "Places", "PlacesObjects", "PolicyOutput", "Pretraining", "Quantizer", "Recorder",
+        "ReportedRun", "ReportsMetrics", "RetainItem", "RetainPolicy", "Reuse", "ReusePolicy", "RevisingAgent",
+        "Scene", "Section", "Situation", "Stopwatch", "StoredCases", "Table", "TakesFeatures", "TellsFacts",
+        "TellsHandicaps", "TellsPlaces", "TextEncoder", "Trial", "ViewsActions",
     ),
     "plugins": ("load_plugins",),
     "recipe": ("load_recipe",),

@@ -91,6 +91,7 @@ def fit(tried: Tried, theta: Tensor, weights: Weights) -> Fit:
         lambda at: functional.binary_cross_entropy_with_logits(at[0] * scores + at[1], right, reduction="sum"),
     ).tolist()
     w0, wc, w1, w2 = found[views:].tolist()
+    w1 = max(w1, 0.0)
     fitted = replace(weights, w0=w0, wC=wc, w1=w1, w2=w2, a=a, b=b)
     counts = {"cases": float(len(tried.cases)), "tries": float(len(right)), "lists": float(len(tried.lists))}
     wrong = wrong_tries(scores.tolist(), tried.right.tolist(), tried.groups)
@@ -109,6 +110,7 @@ class Evidence:
     def scores(self, values: Tensor) -> Tensor:
         """[R] of theta, w0, wC, w1 and w2 in one vector [V + 4]."""
         theta, (w0, wc, w1, w2) = values[:-4].clamp(min=0), values[-4:]
+        w1 = w1.clamp(min=0)  # cases are never evidence against
         tried = self._tried
         evidence = self._totals(theta)
         scores: Tensor = w0 * tried.names + wc * tried.pair + w1 * (evidence + w2.exp()).log()

@@ -139,11 +139,14 @@ def test_what_was_fitted_is_where_the_loss_is_least():
     assert all(logistic(a + x, b + y) > logistic(a, b) for x, y in ((0.01, 0), (-0.01, 0), (0, 0.01), (0, -0.01)))
 
 
-def test_theta_is_never_below_zero():
+def test_no_view_and_no_case_is_ever_evidence_against():
+    """Where the tries say so, the weight is 0: that of a view, and that of all cases."""
     theta = torch.tensor([1.5, 1.5, 3.0], dtype=torch.float64)
-    found = torch.cat([fit(sample(seed), theta, Weights()).theta for seed in range(4)])
-    assert (found >= 0).all()
-    assert (found == 0).any()
+    fits = [fit(sample(seed), theta, Weights()) for seed in range(24)]
+    for found in (torch.cat([one.theta for one in fits]), torch.tensor([one.weights.w1 for one in fits])):
+        assert (found >= 0).all()
+        assert (found == 0).any()
+
 
 
 def test_the_minimum_of_a_parabola():

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cbr_open.door import Run
 from cbr_watch.explanations import Explanation, explain
 from cbrcore import Action, Case, Decision, Ending, EntityTuple, Episode, Match, Observation, StepResult
-from cbrcore.runs import unscored
+from cbrcore.runs.results import unscored
 
 if TYPE_CHECKING:
     from cbr_open.play import Play

@@ -91,10 +91,9 @@ def _import(module: str, component: Component) -> ModuleType:
         missing = error.name or module
         if missing == module or module.startswith(f"{missing}."):
             raise PluginError(f"{part} points to the module {module!r}, which does not exist") from error
-        raise PluginError(
-            f"{part} needs the module {missing!r}: {error}",
-            hint=f"pip install {' '.join(component.requires) or missing}",
-        ) from error
+        ours = missing.startswith(("cbr_", "cbrcore"))
+        needed = "--force-reinstall cbr-textrl" if ours else " ".join(component.requires) or missing
+        raise PluginError(f"{part} needs the module {missing!r}: {error}", hint=f"pip install {needed}") from error
     except (Exception, SystemExit) as error:
         raise PluginError(f"{part} cannot be imported: {type(error).__name__}: {error}") from error
 

@@ -37,7 +37,7 @@ TABLE = {
     # where parts meet
     "console": "",
     "tables": "console",
-    "runs": "config console cycle interfaces recipe registry runs",
+    "runs": "config console cycle interfaces recipe registry runs tables",
     "commands": "config console interfaces plugins recipe registry runs tables",
     "cli": "console plugins registry",
     "testing": EVERYTHING,

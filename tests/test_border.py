@@ -165,6 +165,8 @@ OTHERS = {
         ("Mean.situation = lambda self, observation, past: [1]", "gave [1], expected something hashable"),
     ],
     "text encoder": [
+        ("Words.identity = None", "the attribute identity gave None, expected text"),
+        ("Words.dim = '24'", "the attribute dim gave '24', expected a whole number"),
         (
             "encode = Words.encode\nWords.encode = lambda self, texts: torch.stack(["
             f"row * {NAN} if 'shelf' in text else row for row, text in zip(encode(self, texts), texts)])",
@@ -250,6 +252,32 @@ def test_numbers_of_numpy_are_as_good_as_others(lab, tmp_path: Path):
     assert done.returncode == 0, done.stderr
     cases = [json.loads(line) for line in (tmp_path / "out" / "memory" / "cases.jsonl").read_text().splitlines()]
     assert any(case["reuse_rewarded"] > 1 for case in cases)
+
+
+LEARNERS = [
+    ("Nothing.tensors = lambda self: None", "tensors(...) gave None, expected a mapping"),
+    (f"Nothing.tensors = lambda self: {{'x': {INF}}}", "tensors(...) gave inf, expected a tensor as 'x'"),
+    (f"Nothing.pop_losses = lambda self: {{'loss_policy': {NAN}}}", "pop_losses(...) gave loss_policy nan"),
+    ("Nothing.pop_losses = lambda self: None", "pop_losses(...) gave None"),
+    ("Nothing.skipped = 'a'", "begin(...) gave 'a', expected a whole number as skipped"),
+    ("Nothing.begin = lambda self, *_: 1 / 0", "failed in begin: ZeroDivisionError"),
+]
+
+
+@pytest.mark.parametrize(("spoiled", "told"), LEARNERS)
+def test_what_is_wrong_with_a_learner_is_told(spoiled: str, told: str, lab):
+    done = lab(spoiled, "--set", "learner={use: toylab/none}")
+    assert done.returncode == 1
+    assert "learner toylab/none" in done.stderr
+    assert told in done.stderr
+
+
+def test_a_learners_tensor_that_is_not_finite_is_not_saved_and_the_run_fails(lab):
+    done = lab(
+        f"Nothing.tensors = lambda self: {{'x': torch.tensor({NAN})}}", "--set", "learner={use: toylab/none}"
+    )
+    assert done.returncode == 1
+    assert "not saved: x holds values that are not finite\n  lower the learning rates" in done.stderr
 
 
 def test_one_infinite_reward_stops_the_run_and_names_game_and_step(lab, tmp_path: Path):

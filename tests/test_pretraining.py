@@ -220,6 +220,26 @@ def test_wrong_input_ends_with_one_clear_error(cbr, tmp_path, arguments, says):
     assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.parametrize(
+    "setting",
+    ["context_encoder.heads=2", "quantizer.codes=4", "memory.threshold=0.5", "agent.unit=observation",
+     "agent.use=cbr_kga2c/kga2c", "retain_policy.k=2", " memory.capacity=5"],
+)  # fmt: skip
+def test_a_setting_of_a_part_that_the_collector_has_not_is_the_recipes_alone(setting):
+    from cbr_pretrain.session import collector_overrides
+    from cbrcore.plugins import load_plugins
+    from cbrcore.recipe import load_recipe
+
+    registry = load_plugins().registry
+    load_recipe(SMOKE, overrides=[setting], registry=registry)
+    agent, seeded = "{use: cbr_text/text, hidden: 12, unit: sentence}", [setting, "seed=3", "training.gamma=0.5"]
+    found = load_recipe(SMOKE, overrides=collector_overrides(agent, seeded), registry=registry)
+    assert (found.memory, found.context_encoder, found.quantizer) == (None, None, None)
+    agent = found.agent
+    assert (agent.use, agent.settings.hidden, agent.settings.unit) == ("cbr_text/text", 12, "sentence")
+    assert (found.seed, found.training.gamma) == (3, 0.5)
+
+
 def test_the_toy_recipe_pretrains_by_default(tmp_path):
     run(tmp_path / "run")
     found = json.loads((tmp_path / "run" / "results.json").read_text())["training"]["pretraining"]

@@ -141,6 +141,14 @@ def test_a_missing_requirement_is_reported_with_the_command_that_installs_it(sit
     assert caught.value.hint == "pip install library-x torch"
 
 
+@pytest.mark.parametrize("module", ["cbr_gone", "cbr_gone.inner", "cbrcore.gone"])
+def test_a_missing_module_of_ours_is_told_with_the_distribution_that_has_it(site: Site, module: str):
+    site.module("halved", f"import {module}")
+    with pytest.raises(PluginError, match=f"needs the module '{module.split('.inner')[0]}'") as caught:
+        component(factory="halved:A").load_factory()
+    assert caught.value.hint == "pip install --force-reinstall cbr-textrl"
+
+
 def test_a_missing_requirement_that_is_not_declared_is_named(site: Site):
     site.module("needier", "import library_x")
     with pytest.raises(PluginError) as caught:

@@ -338,6 +338,43 @@ def test_evaluate_says_what_it_measures_and_does_not_overwrite_later_figures(toy
     assert json.loads((run / "results.json").read_text())["training"]["episodes"] == 10
 
 
+def resealed(run: Path, name: str, text: str) -> Path:
+    """The run, with another text in this file, as if it had been written so."""
+    (run / name).write_text(text)
+    seal(run, name)
+    return run
+
+
+WRONG_RESULTS = {
+    "deep": "[" * 200_000, "number": "5", "null": "null", "list": "[]", "empty": "{}",
+    "evaluation": '{"training": {"episodes": 12}, "evaluation": 5, "protocol": {"games": {}}, "name": "x"}',
+    "split": '{"training": {"episodes": 12}, "evaluation": {"in": {}}, "protocol": {"games": {}}, "name": "x"}',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG_RESULTS)
+def test_results_that_are_none_are_measured_anew(wrong, toy, straight, tmp_path):
+    run = resealed(shutil.copytree(straight, tmp_path / "run"), "results.json", WRONG_RESULTS[wrong])
+    done = toy("evaluate", run)
+    assert done.returncode == 0, done.stderr
+    assert "results.json is not what a run writes" in done.stderr or "cannot be read" in done.stderr
+    assert (run / "results.json").read_bytes() == (straight / "results.json").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["versions.json", "checksums.json", "checkpoints/00000012/state.json"])
+def test_what_is_nested_too_deeply_is_said_to_be_damaged(name, toy, straight, tmp_path):
+    run = shutil.copytree(straight, tmp_path / "run")
+    (run / name).write_text("[" * 200_000)
+    if name == "versions.json":
+        seal(run, name)
+    if name == "checksums.json":
+        assert damaged(run) == ["checksums.json is damaged"]
+    done = toy("evaluate", run)
+    assert done.returncode == (0 if name == "checksums.json" else 2), done.stderr
+    assert "the run failed" not in done.stderr
+    assert Path(name).name in done.stderr or name == "checksums.json"
+
+
 def test_every_flipped_bit_of_a_finished_run_is_found(straight, tmp_path):
     run = shutil.copytree(straight, tmp_path / "run")
     assert damaged(run) == []

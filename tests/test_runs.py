@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -323,6 +324,14 @@ def test_closing_ends_the_play_and_can_be_repeated(copied):
     assert opened.play().step().decision  # opened again
     assert opened.parts is not parts
     opened.close()
+
+
+def test_an_opened_run_tells_a_damaged_checkpoint_once(copied, caplog):
+    newest, before = sorted((copied / "checkpoints").iterdir(), reverse=True)[:2]
+    (newest / "state.json").write_text("")
+    with contextlib.closing(cbr.open(copied)) as opened:
+        assert opened.progress.games_played == checkpoints.read_state(before)[1].games_played
+    assert caplog.text.count("the checkpoint before it is used") == 1
 
 
 def test_engines_are_released_when_a_run_cannot_be_opened(copied, monkeypatch):

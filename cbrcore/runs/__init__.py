@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cbrcore import console
+from cbrcore import console, tables
 from cbrcore.errors import CbrError, RunFailed, RunFolderError, free_mebibytes
 from cbrcore.recipe import dump_recipe, load_recipe, plain_recipe, read_recipe_text
 from cbrcore.runs.files import NO_ROOM, damaged, seal
@@ -102,11 +102,16 @@ def _noted_evaluation(path: Path, games: int) -> dict[str, Any]:
     """What results.json holds of a checkpoint after so many game plays. RunFolderError: it is of a later one."""
     if not (path / RESULTS_FILE).exists():
         return {}
-    if wrong := [fault for fault in damaged(path) if fault.startswith(RESULTS_FILE)]:
+    wrong = [fault for fault in damaged(path) if fault.startswith(RESULTS_FILE)]
+    try:
+        results = read_json(path / RESULTS_FILE)
+        tables.results_table(results)  # whether it holds what goes into the new one
+        later = int(results["training"]["episodes"])
+    except (CbrError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        wrong.append(f"{RESULTS_FILE} is not what a run writes ({type(error).__name__}: {error})")
+    if wrong:
         console.say(f"warning: {path}: {wrong[0]}; it is written anew")
         return {}
-    results = read_json(path / RESULTS_FILE)
-    later = results["training"]["episodes"]
     if later > games:
         raise RunFolderError(
             f"{path / RESULTS_FILE} was measured after {later} game plays; the newest checkpoint is after {games}",

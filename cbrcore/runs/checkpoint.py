@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from cbrcore.cycle.reasoner import CaseBasedReasoner
-from cbrcore.errors import RunFolderError
+from cbrcore.errors import RunFailed, RunFolderError
 from cbrcore.interfaces import CaseStore
 from cbrcore.runs.files import (
     CHECKSUMS_FILE,
@@ -105,7 +105,7 @@ def save_checkpoint(folder: Path, state: State) -> Path:
     renamed when complete, so a kill leaves the older one.
 
     Raises:
-        RunFolderError: a tensor is not finite; the last good checkpoint is kept.
+        RunFailed: a tensor is not finite; the last good checkpoint is kept.
     """
     games = state.progress.games_played
     temporary = folder / f".{games:08d}.{os.getpid()}.tmp"
@@ -117,7 +117,8 @@ def write_checkpoint(folder: Path, state: State) -> None:
     """Write one checkpoint into `folder`; if that fails, the folder is not there. See `save_checkpoint`."""
     for name, value in state.tensors.items():
         if value.is_floating_point() and not torch.isfinite(value).all():
-            raise RunFolderError(f"not saved: {name} holds values that are not finite")
+            said = f"not saved: {name} holds values that are not finite"
+            raise RunFailed(said, hint="lower the learning rates (training.*_learning_rate)")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
@@ -207,7 +208,7 @@ def read_state(path: Path) -> tuple[dict[str, Any], Progress]:
         return state, Progress(**state["progress"], **apart)
     except FileNotFoundError:
         raise RunFolderError(f"{STATE_FILE} is missing") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RunFolderError(f"{STATE_FILE} cannot be read ({error})") from error
 
 

@@ -127,7 +127,7 @@ def _is_damaged(folder: Path) -> str:
         _noted(folder)
     except PermissionError:
         return f"{CHECKSUMS_FILE} may not be read (permission denied)"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return f"{CHECKSUMS_FILE} is damaged"
     return ""
 

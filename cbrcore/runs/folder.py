@@ -286,7 +286,7 @@ def read_json(path: Path) -> Any:
     """A JSON file of a run folder; RunFolderError if it is missing or damaged."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RunFolderError(f"{path}: cannot be read: {error}") from error
 
 

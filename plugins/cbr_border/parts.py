@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import get_annotations
 from itertools import chain
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from cbr_border.games import GAMES, GameBorder
@@ -122,6 +123,18 @@ def _revise(it: Border, given: Any, candidates: Sequence[Any], *_: Any) -> Any:
     return given
 
 
+def _begun(it: Border, *_: Any) -> None:
+    it.a(int, it.part.skipped, "a whole number as skipped")
+
+
+def _tensors(it: Border, given: Any) -> Any:
+    import torch
+
+    for name, value in it.a(Mapping, given, "a mapping of names to tensors").items():
+        it.a(torch.Tensor, value, f"a tensor as {short(name)}")
+    return given
+
+
 class IndexBorder(Border):
     """Around the index that a quantizer makes, and in whose name it speaks: its rows are a memory's cases."""
 
@@ -203,12 +216,19 @@ KINDS: Mapping[str, Kind] = {
     "agent": Kind(
         "agent", contracts.NeuralAgent, {"policy": _policy, "revise": _revise}, (contracts.RevisingAgent,)
     ),
-    "learner": Kind("learner", contracts.Learner, {"pop_losses": Border.figures}),
+    "learner": Kind(
+        "learner", contracts.Learner, {"begin": _begun, "pop_losses": Border.figures, "tensors": _tensors}
+    ),
     "pretraining": Kind(
         "pretraining", contracts.Pretraining, {"run": lambda it, given, _: given and it.facts(given)}
     ),
     "recorder": Kind("recorder", contracts.Recorder, {}),
 }
+ATTRIBUTES: Mapping[str, tuple[type, str]] = {
+    "dim": (Integral, "a whole number"),
+    "identity": (str, "text"),
+}
+"""What parts have beside methods from the start, where their contract names it."""
 TOLD_BY_CALLER = {"begin", "write", "finish", "close", "save", "load", "read", "merge"}
 """Of recorders and memories: whoever calls these knows how to say what is wrong with a file."""
 
@@ -240,6 +260,10 @@ def guarded(made: Any, kind: str, name: str) -> Any:
     """
     border = (GameBorder if kind == "environment" else Border)(KINDS[kind], name)
     part = _inside(made, border, "its factory")
+    for attribute in [name for name in _members(border.kind.contract) if name in ATTRIBUTES]:
+        border.method, (sort, called) = f"the attribute {attribute}", ATTRIBUTES[attribute]
+        border.a(sort, getattr(part, attribute), called)
+        border.method = ""
     if kind in ("environment", "agent", "reuse_policy") and isinstance(part, contracts.TellsHandicaps):
         border.method = "the attribute handicaps"
         border.facts(part.handicaps)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from cbrcore.config import expand_path
+from cbrcore.errors import link_to_nowhere
 
 
 def named_path(text: str, base: Path) -> Path:
@@ -26,7 +27,8 @@ def fault_of(path: Path, kind: Literal["file", "folder"] = "file") -> str | None
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        return f"a link to nowhere (-> {os.readlink(path)})" if path.is_symlink() else f"no such {kind}"
+        nowhere = link_to_nowhere(path)
+        return nowhere.removeprefix(f"{os.path.abspath(path)}: ") if nowhere else f"no such {kind}"
     except OSError as error:
         return _lower(error.strerror or str(error))
     if kind == "folder" and not stat.S_ISDIR(mode):

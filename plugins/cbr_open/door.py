@@ -167,20 +167,19 @@ class Run:
 
     def _opened(self) -> tuple[Parts, Progress]:
         if self._open is None:
-            newest_checkpoint(self.path)  # nothing is built in vain
+            checkpoint = newest_checkpoint(self.path)  # nothing is built in vain
             parts = built(self.checked, self.plugins)
             try:
-                self._open = parts, self._restored(parts)
+                self._open = parts, self._restored(parts, checkpoint)
             except BaseException:
                 parts.close()
                 raise
         return self._open
 
-    def _restored(self, parts: Parts) -> Progress:
-        """Fill the parts from the latest checkpoint; a run that goes on may replace it by a newer one."""
+    def _restored(self, parts: Parts, checkpoint: Path) -> Progress:
+        """Fill the parts from the checkpoint; a run that goes on may have replaced it by a newer one."""
         from cbrcore.runs.checkpoint import restore_agent
 
-        checkpoint = newest_checkpoint(self.path)
         while True:
             try:
                 return restore_agent(checkpoint, parts.reasoner)[0]

@@ -42,7 +42,7 @@ def pretrain(
 
     agent = None
     if collector != "random":
-        overrides = [*sets, *collector_overrides(collector)]
+        overrides = collector_overrides(collector, sets)
         agent = load_recipe(recipe, overrides=overrides, registry=report.registry, starts=True)
     found, folder = session.pretrain(checked, agent, report, out, overwrite=overwrite)
     echo(f"{pretraining_table(found)}\n\nretriever: {folder}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from cbrcore.runs.assemble import Parts
 
 REPORT_FILE = "pretraining.json"
+CBR_PARTS = ("context_encoder", "quantizer", "memory", "reuse_policy", "retain_policy")
 
 
 def pretrain(
@@ -157,11 +159,9 @@ def pretraining_of(recipe: Recipe) -> PretrainConfig:
     return part.settings
 
 
-def collector_overrides(collector: str) -> list[str]:
+def collector_overrides(collector: str, sets: Sequence[str] = ()) -> list[str]:
     """What turns a recipe into that of the plain agent that collects: `collector` is a component's name, or its
-    section as in a recipe."""
+    section as in a recipe. Of the recipe's own `sets`, those of parts that it has not are left out."""
     agent = collector if collector.lstrip().startswith("{") else f"{{use: {collector}}}"
-    without = [
-        f"{part}=null" for part in ("context_encoder", "quantizer", "memory", "reuse_policy", "retain_policy")
-    ]
-    return [f"agent={agent}", *without, "run.num_envs=1"]
+    kept = [each for each in sets if re.split("[.=]", each.strip())[0].strip() not in ("agent", *CBR_PARTS)]
+    return [*kept, f"agent={agent}", *(f"{part}=null" for part in CBR_PARTS), "run.num_envs=1"]

@@ -148,7 +148,6 @@ def test_no_view_and_no_case_is_ever_evidence_against():
         assert (found == 0).any()
 
 
-
 def test_the_minimum_of_a_parabola():
     found = minimised(torch.tensor([0.0], dtype=torch.float64), lambda at: (at - 5).square().sum())
     assert found.item() == pytest.approx(5 / (1 + RIDGE))

@@ -181,7 +181,7 @@ class TwcEnvironment:
         }
         return {
             split: [
-                GameFiles(path.with_suffix(".json"), path)
+                GameFiles(path.with_suffix(".json"), path, made_here=True)
                 for level in levels[split]
                 for path in sets[level][split]
             ]

@@ -40,7 +40,7 @@ def test_recipe_starts_with_what_it_is_and_uses_qualified_names(path, registry):
     parts = {key: value for key, value in recipe if isinstance(value, Part)}
     for part in parts.values():
         assert "/" in part.use
-    by_default = ("text_encoder", "memory", "learner")
+    by_default = ("text_encoder", "memory", "reuse_policy", "learner")
     assert all(f"use: {part.use}" in text for key, part in parts.items() if key not in by_default)
 
 

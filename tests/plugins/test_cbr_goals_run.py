@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from run_folders import same
 
+LONGER = ("--set", "run.episodes=6", "--set", "reuse_policy.random_plays=6", "--set", "learner.every=6")
 RECIPE = Path(__file__).parents[2] / "recipes" / "smoke" / "goals_generated.yaml"
 
 
 @pytest.fixture(scope="module")
 def straight(here, tmp_path_factory) -> Path:
     run = tmp_path_factory.mktemp("goals") / "run"
-    done = here("run", RECIPE, "--out", run)
+    done = here("run", RECIPE, *LONGER, "--out", run)
     assert done.returncode == 0, done.stderr
     return run
 
@@ -22,7 +23,7 @@ def straight(here, tmp_path_factory) -> Path:
 def test_a_resumed_run_ends_with_the_same_bytes(here, straight, tmp_path):
     """Interrupted in the random plays, and between two fits."""
     run = tmp_path / "run"
-    assert here("run", RECIPE, "--out", run, "--set", "run.episodes=1").returncode == 0
+    assert here("run", RECIPE, *LONGER, "--set", "run.episodes=1", "--out", run).returncode == 0
     for episodes in (3, 6):
         done = here("run", "--resume", run, "--set", f"run.episodes={episodes}")
         assert done.returncode == 0, done.stderr
@@ -52,6 +53,7 @@ def test_unseen_games_take_less_than_half_of_what_chance_takes(here, tmp_path, s
     sets = [
         f"seed={seed}",
         "run.episodes=8",
+        "reuse_policy.random_plays=10",
         "environment.games_per_split=5",
         "environment.max_steps=50",
         "recorders=[]",

@@ -41,6 +41,7 @@ Failures = Annotated[
 ]
 
 LISTED = ("id", "command", "game", "episode", "step", "reward", "rewarded", "reused", "success", "age")
+EFFECTS = ("template", "with", "makes admissible", "as", "times", "of")
 
 
 @cases_app.command("list")
@@ -58,6 +59,10 @@ def list_(
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many.")] = None,
     failures: Failures = False,
+    effects: Annotated[
+        bool,
+        typer.Option("--effects", help="Instead, what actions make possible, as the run's reuse policy learned."),
+    ] = False,
     html: Annotated[
         Path | None,
         typer.Option(metavar="OUT.html", help="Write a page to browse them, which needs no network, instead."),
@@ -65,8 +70,15 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the cases of a run's latest checkpoint: what they do, where they come from, how they fared."""
-    from cbr_cases.listing import list_cases, select
+    from cbr_cases.listing import effects_of, list_cases, select
 
+    if effects:
+        learned = effects_of(run)
+        if as_json:
+            print_json([row._asdict() for row in learned])
+        else:
+            print_table([EFFECTS, *(row.cells() for row in learned)])
+        return
     listed = list_cases(run, _memory(failures=failures))
     found = select(listed.rows, search=search, template=template, game=game, sort=sort)[:limit]
     if html is not None:

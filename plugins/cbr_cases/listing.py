@@ -5,16 +5,54 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from cbr_cases.exchange import MEMORY, checkpoint_with_cases
 from cbr_memory.files import read_cases
 from cbr_open.door import Run, RunMemory
 from cbrcore import Case, CbrError, EntityTuple, Match, Situation, StateGraph, StoredCases, Triple, suggest
+from cbrcore.runs import newest_checkpoint
+from cbrcore.runs.checkpoint import read_state
 from cbrcore.runs.folder import read_json
 
 Order = Literal["age", "success", "used", "rewarded"]
 STATE_FILE = "state.json"
+
+
+class EffectRow(NamedTuple):
+    """Executing `template` made `enables` admissible for the entity in slot `slot`, which is in its slot `there`:
+    in `times` of `executed` executions. Slots count from 0."""
+
+    template: str
+    slot: int
+    enables: str
+    there: int
+    times: int
+    executed: int
+
+    def cells(self) -> tuple[str, ...]:
+        """As a table shows it; slots count from 1."""
+        return (
+            self.template, f"slot {self.slot + 1}", self.enables, f"slot {self.there + 1}",
+            str(self.times), str(self.executed),
+        )  # fmt: skip
+
+
+def effects_of(run: Path) -> list[EffectRow]:
+    """What the run's reuse policy has learned of templates, the most frequent effects first.
+
+    Raises:
+        RunFolderError: the run has no checkpoint.
+        CbrError: its reuse policy learns no effects.
+    """
+    kept = read_state(newest_checkpoint(run))[0].get("kept", {}).get("reuse_policy", {}).get("effects")
+    if kept is None:
+        told = f"{run} has learned no effects"
+        raise CbrError(
+            told, hint="its recipe's reuse policy must learn some: reuse_policy: {use: cbr_goals/goals}"
+        )
+    rows = [EffectRow._make([*effect, kept["executed"][effect[0]]]) for effect in kept["seen"]]
+    return sorted(rows, key=lambda row: (-row.times, row))
 
 
 @dataclass(frozen=True)

@@ -70,3 +70,24 @@ def test_a_decision_towards_a_goal_is_told(here, straight):
     assert done.returncode == 0, done.stderr
     assert "says that 'put " in done.stdout or "says that 'insert " in done.stdout
     assert "out of reach now" in done.stdout
+
+
+def test_learned_effects_are_listed(here, straight):
+    done = here("cases", straight, "--effects", "--json")
+    assert done.returncode == 0, done.stderr
+    found = [tuple(row.values()) for row in json.loads(done.stdout)]
+    takes = [row for row in found if row[0].startswith("take {}") and row[2].startswith(("put {}", "insert {}"))]
+    assert takes
+    assert all((slot, there) == (0, 0) for _, slot, _, there, *_ in takes), "the object, never the place"
+    assert all(0 < times <= executed for *_, times, executed in found)
+    table = here("cases", straight, "--effects").stdout.splitlines()
+    assert table[0].split() == ["template", "with", "makes", "admissible", "as", "times", "of"]
+    assert len(table) == len(found) + 1
+
+
+def test_a_run_that_learns_no_effects_says_so(here, tmp_path):
+    plain = RECIPE.with_name("text_cbr_generated.yaml")
+    assert here("run", plain, "--set", "run.episodes=1", "--out", tmp_path / "run").returncode == 0
+    done = here("cases", tmp_path / "run", "--effects")
+    assert done.returncode == 2
+    assert "has learned no effects" in done.stderr

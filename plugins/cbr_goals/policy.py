@@ -239,13 +239,16 @@ class GoalsReuse:
         ]
 
     def _unseen(self, scene: Scene, weighed: Sequence[tuple[EntityTuple, Match]]) -> list[Candidate]:
-        """The nearest exit behind which nobody has been, for the goal that is the most likely one so far."""
+        """The nearest exit behind which nobody has been, for the goal that is the most likely one so far; for that
+        of the youngest case where none is open."""
         through = [way for way in unseen_exits(scene.places, scene.ways) if way.first in scene.admissible]
-        if not through or not weighed or not self._config.unseen:
+        if not through or not self._config.unseen:
             return []
         value = self._config.unseen * self._config.gamma ** (through[0].moves - 1)
-        step = Step(value, scene.admissible[through[0].first], "looks where nobody has been for a better place")
-        return [_pending(*weighed[0], step)]
+        step = Step(value, scene.admissible[through[0].first], "looks where nobody has been")
+        youngest = self._memory.cases[-1]
+        goal, match = weighed[0] if weighed else (youngest.entities, Match(youngest, 0.0))
+        return [_pending(goal, match, step)]
 
 
 def _pending(goal: EntityTuple, match: Match, step: Step) -> Candidate:

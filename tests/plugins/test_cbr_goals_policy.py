@@ -111,6 +111,15 @@ def test_an_unseen_exit_is_taken_where_nothing_better_is_known():
     assert (chosen.executed, chosen.value) == (EAST, pytest.approx(0.9 * 0.9))
 
 
+def test_an_unseen_exit_is_taken_where_no_goal_is_open():
+    """Also where nothing is left to be put anywhere; and the agent acts where nobody has anything to look for."""
+    exits = {"hall": {"go east": "yard", "go west": None}, "yard": {"go west": "hall"}}
+    places = Places("hall", exits, {"shelf": "hall"}, holders=frozenset({"shelf"}))
+    chosen = Episode().decide(places, EAST, WEST)
+    assert (chosen.executed, chosen.action.text, chosen.match.relevance) == (WEST, "put hat on rack", 0.0)
+    assert Episode().decide(replace(places, exits={"hall": {"go east": "yard"}, "yard": {}}), EAST) is None
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_what_failed_or_is_solved_is_left_alone_until_the_episode_ends(again):
     held = replace(HALL, where=HALL.where | {"cap": "player"})

@@ -72,6 +72,16 @@ def test_a_line_break_in_a_cell_breaks_no_row():
     assert len(markdown(rows).splitlines()) == 4
 
 
+def test_a_markdown_table_is_aligned():
+    lines = markdown(ROWS).splitlines()
+    assert lines == [
+        "| name    | what    |",
+        "|---------|---------|",
+        "| cup     | a thing |",
+        "| kitchen | a room  |",
+    ]
+
+
 def test_json_reads_back_whatever_it_holds(capsys):
     console.print_json({"text": HOSTILE})
     assert json.loads(capsys.readouterr().out) == {"text": HOSTILE}

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import toy_run
 from parts import act, observation
-from run_folders import same
+from run_folders import rows, same
 from test_reasoner import BOOK_SHELF, LOOK, NOVEL_SHELF, Recorder, reasoner, remember
 from toy import ToyEnvironment
 from toy_run import Experiment, SilentReporter, parts, recipe, run, weights
@@ -23,15 +24,20 @@ from cbrcore.cycle.evaluation import (
     Played,
     ReuseCounts,
     UniformActor,
+    game_seed,
     mean_std,
     ood_gap,
+    pass_seed,
     play_passes,
     same_games,
     summarize,
 )
 from cbrcore.cycle.runner import play_episode
-from cbrcore.errors import Interrupted, RunFailed, RunFolderError
+from cbrcore.errors import CbrError, Interrupted, RunFailed, RunFolderError
+from cbrcore.plugins import load_plugins
+from cbrcore.recipe import load_recipe
 from cbrcore.rng import Streams
+from cbrcore.runs import assemble as assembling
 from cbrcore.runs.checkpoint import Progress as Counters
 from cbrcore.runs.checkpoint import State, latest_checkpoint, load_checkpoint, restore_agent, save_checkpoint
 from cbrcore.runs.folder import METRICS_FILE, RunFolder
@@ -63,6 +69,56 @@ def test_a_budget_of_steps_ends_where_no_game_offers_anything(tmp_path, monkeypa
     monkeypatch.setattr(ToyEnvironment, "_observe", lambda *given: replace(observe(*given), admissible=()))
     with pytest.raises(RunFailed, match="no game offers anything to do"):
         run(tmp_path / "run", episodes=None, env_steps=30)
+
+
+@pytest.mark.parametrize(("budget", "total"), [({"episodes": 3}, 6), ({"episodes": None, "env_steps": 25}, 25)])
+def test_the_bar_of_the_training_comes_to_its_end(tmp_path, monkeypatch, budget, total):
+    """A game play at a time, or as many steps as one took, the last of which may be beyond the budget."""
+    phases = []
+
+    class Counting(toy_run.SilentReporter):
+        def phase(self, title, total, done=0):
+            phases.append([title, total, done])
+
+        def advance(self, note=""):
+            phases[-1][2] += 1
+
+    monkeypatch.setattr(toy_run, "SilentReporter", Counting)
+    done = run(tmp_path / "run", **budget)
+    (training,) = ([total, count] for title, total, count in phases if title.startswith("training"))
+    steps = [row["steps"] for row in rows(tmp_path / "run")]
+    assert training == [total, len(steps) if "env_steps" not in budget else sum(steps)]
+    assert sum(steps) - steps[-1] < total or "env_steps" not in budget
+    assert done.work.recipe.run.episodes == budget["episodes"]
+
+
+def test_what_was_scored_while_training_is_in_the_results(tmp_path):
+    done = run(tmp_path / "run")
+    scores = [row["score"] for row in rows(tmp_path / "run")]
+    results = json.loads((done.work.folder.path / "results.json").read_text())["training"]
+    assert results["best_score"] == max(scores)
+    assert results["avg_score_last_100"] == pytest.approx(sum(scores) / len(scores))
+
+
+def test_a_split_that_there_is_not_is_found_out_before_anything_is_trained(monkeypatch):
+    class Torn(ToyEnvironment):
+        def games(self, split):
+            if split == "out":
+                raise CbrError("no such split")
+            return super().games(split)
+
+    registry, smoke = load_plugins().registry, Path(__file__).parents[1] / "recipes" / "smoke"
+    checked = load_recipe(smoke / "text_cbr_generated.yaml", registry=registry)
+    monkeypatch.setattr(assembling, "_environment", lambda *_: Torn())
+    with pytest.raises(CbrError, match="no such split"):
+        assembling.assemble(checked, registry)
+
+
+@pytest.mark.parametrize("split", ["in", "out"])
+def test_seeds_of_games_are_positive_and_of_31_bits(split):
+    seeds = [game_seed(pass_seed(1, split, number), game) for number in range(40) for game in ("a", "b")]
+    assert all(0 < seed < 2**31 for seed in seeds)
+    assert len(set(seeds)) == len(seeds)
 
 
 def test_a_clock_that_jumps_changes_nothing(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbrcore.types import Action, Ending, Observation, StateGraph, arity, fill
+from cbrcore.types import Action, Ending, Episode, Observation, StateGraph, arity, fill
 
 NAME = st.text("abc xyz", min_size=1, max_size=8)
 
@@ -55,3 +55,8 @@ def test_observation_text_joins_the_parts_and_does_not_repeat_the_description():
 
     assert text("Taken.\n\n") == "Taken.\nA room.\nYou carry nothing.\nput a on b"
     assert text("A room.\n") == "A room.\nYou carry nothing.\nput a on b"
+
+
+def test_an_episode_of_which_nothing_was_seen_has_no_points_and_no_ending():
+    nothing = Episode("cup", 1)
+    assert (nothing.score, nothing.steps, nothing.norm_score, nothing.ending) == (0.0, 0, None, None)

@@ -127,7 +127,8 @@ def test_a_baseline_learns_while_it_collects():
 def test_collecting_does_not_depend_on_how_many_play_at_once():
     def collected(count: int):
         built = parts(count)
-        plays = collect_experience(built.environments, built.reasoner.retriever.encoder, passes=4, seed=5)
+        plays = list(collect_experience(built.environments, built.reasoner.retriever.encoder, passes=4, seed=5))
+        assert len(plays) == 4 * 2
         return sorted((e.situation.triples, e.seeds, e.template, e.rewarded) for play in plays for e in play)
 
     assert collected(1) == collected(3)

@@ -40,7 +40,7 @@ NEAR = {
     "cbrcore/runs/trainer.py": f"{RUNS} test_memory_options",
     "cbrcore/runs/__init__.py": f"{RUNS} test_cli",
     "plugins/cbr_a2c": "plugins/test_cbr_a2c test_a2c test_contrastive test_optimizer test_trainer",
-    "plugins/cbr_border": "test_border test_types",
+    "plugins/cbr_border": "test_border test_types test_recorders",
     "plugins/cbr_entity": "test_variants_encoders",
     "plugins/cbr_joint": "test_joint plugins/test_cbr_joint test_nested_parts",
     "plugins/cbr_keys": "plugins/test_cbr_keys plugins/test_cbr_lsh plugins/test_cbr_continuous "
@@ -66,6 +66,8 @@ def files_for(root: Path, module: str) -> list[str]:
     defaults = ["tests/test_defaults.py"] if module.endswith("/config.py") else []
     named = NEAR.get(module) or NEAR.get(str(Path(module).parent)) or ""
     listed = [f"tests/{name}.py" for name in named.split()]
+    if module.startswith("plugins/") and module.endswith("/__init__.py"):
+        listed.append("tests/test_recipes.py")  # what a plugin offers is used in recipes
     own = _own(root, module)
     first = own if not set(own) & set(listed) else []
     return list(dict.fromkeys([*defaults, *first, *listed, *own]))

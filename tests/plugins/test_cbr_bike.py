@@ -44,6 +44,10 @@ def logits(agent: BikeAgent, seen: Observation) -> torch.Tensor:
     return agent.train(False).policy([AgentInput(seen, agent.initial_state())])[0].logits
 
 
+def test_frozen_vectors_are_projected_linearly(build: Build):
+    assert [name for name in bike(build).state_dict() if name.startswith("project") and "bias" in name] == []
+
+
 def test_both_graphs_change_what_it_does(build: Build):
     informed, ignorant = bike(build), bike(build, commonsense={"source": "none"})
     ignorant.load_state_dict(informed.state_dict())

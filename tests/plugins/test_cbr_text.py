@@ -64,6 +64,7 @@ def test_shapes_for_each_input(tmp_path, unit):
     assert [tuple(o.logits.shape) for o in outputs] == [(1,), (2,), (3,)]
     assert all(o.value.shape == () and o.state.shape == (16,) and not o.state.requires_grad for o in outputs)
     assert torch.equal(a.initial_state(), torch.zeros(16))
+    assert "project.bias" not in a.state_dict(), "frozen vectors are projected linearly"
 
 
 @pytest.mark.parametrize("unit", ["sentence", "observation"])

@@ -357,7 +357,7 @@ def test_a_loose_plugin_file_that_is_missing_is_an_error(cbr: Cbr, tmp_path: Pat
 def test_a_command_that_is_alone_keeps_its_name(cbr: Cbr, site: Site, lab: Path, monkeypatch: pytest.MonkeyPatch):
     """A Typer with one command would otherwise be that command, and take no name."""
     monkeypatch.setattr(cli, "CORE", {"check": cli.CORE["check"]})
-    monkeypatch.setenv("CBR_LOAD_PLUGINS", "lab,cbr_memory,cbr_a2c,cbr_pretrain,cbr_tensorboard")
+    monkeypatch.setenv("CBR_LOAD_PLUGINS", "lab,cbr_memory,cbr_reuse,cbr_a2c,cbr_pretrain,cbr_tensorboard")
     answer = cbr("check", lab)
     assert answer.returncode == 0, answer.stderr
     assert "OK" in answer.stdout

@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 
 from cbr_memory.config import CaseMemoryConfig
 from cbr_pretrain.config import PretrainConfig
+from cbr_reuse.config import MostRelevantConfig
 from cbr_sweep.section import SweepSection
 from cbrcore.config import ComponentConfig, NoSettings, Part, Recipe, Settings
 from cbrcore.errors import CbrError, RecipeError, printable
@@ -80,6 +81,7 @@ OFFERED = {
     "text_encoder": {"cbr_text_encoders/transformer": KConfig, "lab/tiny": KConfig},
     "context_encoder": {"lab/graph": KConfig},
     "quantizer": {"lab/codes": KConfig},
+    "reuse_policy": {"cbr_reuse/most_relevant": MostRelevantConfig},
     "retain_policy": {"cbr_retain/last_k": KConfig, "lab/all": KConfig},
     "agent": {"lab/learner": LearnerConfig, "lab/guesser": GuesserConfig, "lab/odd": NotSettings},
     "memory": {"cbr_memory/case_memory": CaseMemoryConfig, "lab/odd": KConfig},
@@ -153,7 +155,14 @@ def test_a_baseline_recipe(registry: Registry):
     assert recipe.text_encoder.use == "cbr_text_encoders/transformer"
     assert (recipe.run.episodes, recipe.run.env_steps) == (100, None)
     assert not recipe.uses_cases
-    assert recipe.context_encoder is recipe.quantizer is recipe.retain_policy is recipe.memory is None
+    assert (
+        recipe.context_encoder
+        is recipe.quantizer
+        is recipe.retain_policy
+        is recipe.memory
+        is recipe.reuse_policy
+        is None
+    )
     assert recipe.sections == {}
 
 
@@ -398,7 +407,13 @@ def test_a_memory_needs_its_parts(registry: Registry, missing: str, said: str):
 
 
 @pytest.mark.parametrize(
-    "part", ["context_encoder: {use: graph}", "quantizer: {use: codes}", "retain_policy: {use: all}"]
+    "part",
+    [
+        "context_encoder: {use: graph}",
+        "quantizer: {use: codes}",
+        "reuse_policy: {retry_failed: false}",
+        "retain_policy: {use: all}",
+    ],
 )
 def test_the_parts_of_a_memory_need_the_memory(registry: Registry, part: str):
     kind = part.partition(":")[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,12 +13,16 @@ import pytest
 import torch
 import toy
 from border_lab import write_lab
-from parts import CosineQuantizer, ScriptedAgent, TableEncoder
+from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act, observation
 
-from cbr_border.parts import guarded, making, of_the_user
+from cbr_border import games
+from cbr_border.games import REMEMBERED, GameBorder
+from cbr_border.parts import KINDS, guarded, making, of_the_user
+from cbr_memory.memory import CaseMemory
 from cbrcore.console import graceful_interrupt
-from cbrcore.errors import RunFailed
+from cbrcore.errors import RunFailed, RunFolderError
 from cbrcore.interfaces import ContextEncoder, Environment, KeyIndex, NeuralAgent, Quantizer, RevisingAgent
+from cbrcore.types import Candidate, Case, Match, Provenance
 
 NAN, INF = "float('nan')", "float('inf')"
 
@@ -390,6 +395,179 @@ def test_what_a_pair_feature_gives_is_checked(given: object, told: str):
         feature.values([("cup", "rack"), ("rack", "cup")])
 
 
+class Told(CosineQuantizer):
+    """Gives the same similarities whatever is compared."""
+
+    def __init__(self, *values: float) -> None:
+        super().__init__()
+        self.values = torch.tensor(values, dtype=torch.float64)
+
+    def similarity(self, contexts, keys):
+        return self.values
+
+    pair_similarity = similarity
+
+    def index(self):
+        index = DenseIndex()
+        index.add(torch.ones(len(self.values), 2))
+        index.similarities = lambda queries: self.values[None]
+        return index
+
+
+@pytest.mark.parametrize(
+    ("values", "wrong"),
+    [
+        ([0.0, 1.0], None),
+        ([1 + 1e-4, -1e-4], None),  # as far as rounding may carry
+        ([0.5, 1.0002], "1.0002"),
+        ([-0.0002, 0.5], "-0.0002"),
+        ([1.5, 0.5], "1.5"),
+        ([-1.0, 1.0], "-1"),
+    ],
+)
+@pytest.mark.parametrize("method", ["similarity", "pair_similarity", "similarities"])
+def test_a_similarity_may_leave_0_to_1_by_rounding_alone(method: str, values: list[float], wrong: str | None):
+    part = guarded(Told(*values), "quantizer", "lab/it")
+    ones = torch.ones(2, 2)
+    ask = {"similarities": lambda: part.index().similarities(torch.ones(1, 2))}
+    call = ask.get(method, lambda: getattr(part, method)(ones, ones))
+    if wrong is None:
+        assert call().flatten().tolist() == values
+    else:
+        with pytest.raises(RunFailed, match=re.escape(f"{method}(...) gave {wrong}, expected values in [0, 1]")):
+            call()
+
+
+def test_an_index_need_not_look_everywhere():
+    index = guarded(Told(-torch.inf, 1.0), "quantizer", "lab/it").index()
+    assert index.similarities(torch.ones(1, 2)).tolist() == [[-torch.inf, 1.0]]
+
+
+CASE = Case(0, "take {}", ("cup",), "take cup", Provenance("g", 0, 1, 1, 1.0))
+LOOK, TAKE = act("look"), act("take {}", "cup")
+
+
+@pytest.mark.parametrize(
+    ("found", "wrong"),
+    [
+        ([[Match(CASE, 0.71)], []], None),
+        (((), [Match(CASE, 1 + 1e-4)]), None),
+        ([[Match(CASE, 0.7)], []], "gave the relevance 0.7, expected one above the threshold 0.7"),
+        ([[Match(CASE, 0.9), Match(CASE, 0.2)], []], "gave the relevance 0.2, expected one above"),
+        ([[], [Match(CASE, 1.0002)]], "gave the relevance 1.0002, expected"),
+        ([[], [Match(CASE, torch.nan)]], "gave the relevance nan, expected a finite"),
+        ([[], [CASE]], "expected a Match"),
+        ([[]], "gave 1 lists, expected 2"),
+        ([[], [], []], "gave 3 lists, expected 2"),
+        (None, "gave None, expected lists of matches"),
+    ],
+)
+def test_what_a_memory_finds_is_checked(found: object, wrong: str | None):
+    memory = CaseMemory(DenseIndex(), threshold=0.7)
+    memory.retrieve = lambda keys: found
+    guarded(memory, "memory", "lab/it")
+    if wrong is None:
+        assert memory.retrieve(torch.ones(2, 3)) is found
+    else:
+        with pytest.raises(RunFailed, match=r"memory lab/it: retrieve\(\.\.\.\) gave") as told:
+            memory.retrieve(torch.ones(2, 3))
+        assert wrong in str(told.value)
+
+
+def offered(verdict: str, action=TAKE, means=None) -> Candidate:
+    return Candidate(action, Match(CASE, 0.9), ("cup",), verdict, means)
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ((), None),
+        ((offered("admissible"), offered("inadmissible", act("eat {}", "cup"))), None),
+        ([offered("pending", act("eat {}", "cup"), LOOK)], None),
+        ((offered("admissible", act("eat {}", "cup")),), "an admissible action to execute"),
+        ((offered("pending", TAKE, act("eat {}", "cup")),), "an admissible action to execute"),
+        ((TAKE,), "expected a Candidate"),
+        (None, "gave None, expected candidates"),
+    ],
+)
+def test_what_a_reuse_policy_offers_is_checked(given: object, wrong: str | None):
+    reuse = SimpleNamespace(
+        asks=lambda seen: (), offer=lambda seen, situation: given, choose=max, observe=lambda *_: False
+    )
+    policy = guarded(SimpleNamespace(begin=lambda retriever, learning: reuse), "reuse_policy", "lab/it")
+    begun = policy.begin(None, learning=False)
+    if wrong is None:
+        assert begun.offer(observation(LOOK, TAKE), None) is given
+    else:
+        with pytest.raises(RunFailed, match="reuse policy lab/it: offer") as told:
+            begun.offer(observation(LOOK, TAKE), None)
+        assert wrong in str(told.value)
+
+
+@pytest.mark.parametrize("who", ["agent", "reuse policy"])
+@pytest.mark.parametrize("given", ["none", "first", "last", "equal", "other"])
+def test_one_of_the_candidates_themselves_is_chosen(who: str, given: str):
+    candidates = [offered("admissible"), offered("failed"), offered("inadmissible")]
+    chosen = {"none": None, "first": candidates[0], "last": candidates[-1],
+              "equal": offered("admissible"), "other": offered("solved")}[given]  # fmt: skip
+    if who == "agent":
+        agent = ScriptedAgent("look")
+        agent.revise = lambda candidates, drawn: chosen
+        revise = guarded(agent, "agent", "lab/it").revise
+    else:
+        plain = SimpleNamespace(asks=max, offer=max, observe=max, choose=lambda candidates, probability: chosen)
+        policy = guarded(SimpleNamespace(begin=lambda retriever, learning: plain), "reuse_policy", "lab/it")
+        revise = policy.begin(None, learning=True).choose
+    if given in ("equal", "other"):
+        with pytest.raises(RunFailed, match="expected one of the candidates, or None"):
+            revise(candidates, None)
+    else:
+        assert revise(candidates, None) is chosen
+
+
+class Raising:
+    """A recorder each of whose methods raises."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def begin(self, folder, recipe, *, after):
+        raise self.error
+
+    def write(self, row):
+        raise self.error
+
+    finish = close = write
+
+
+@pytest.mark.parametrize("error", [ValueError("torn"), OSError(28, "full"), RunFolderError("no such run")])
+@pytest.mark.parametrize("method", ["begin", "write", "finish"])
+def test_whoever_calls_a_recorder_or_a_memory_says_what_is_wrong_with_a_file(method: str, error: Exception):
+    recorder = guarded(Raising(error), "recorder", "lab/it")
+    calls = {"begin": lambda: recorder.begin(None, {}, after=0), "write": lambda: recorder.write({}),
+             "finish": lambda: recorder.finish({})}  # fmt: skip
+    with pytest.raises(type(error)) as told:
+        calls[method]()
+    assert told.value is error
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt(), GeneratorExit()])
+def test_a_recorder_that_wants_to_end_the_process_fails(error: BaseException):
+    with graceful_interrupt(), pytest.raises(RunFailed, match="the recorder lab/it failed in write"):
+        guarded(Raising(error), "recorder", "lab/it").write({})
+
+
+def test_of_what_only_a_part_calls_an_error_is_its_failure():
+    """A memory may fail at a file, not at a question."""
+    memory = CaseMemory(DenseIndex())
+    memory.retrieve = memory.load = lambda _: 1 / 0
+    guarded(memory, "memory", "lab/it")
+    with pytest.raises(RunFailed, match="the memory lab/it failed in retrieve: ZeroDivisionError"):
+        memory.retrieve(torch.ones(1, 2))
+    with pytest.raises(ZeroDivisionError):
+        memory.load(Path())
+
+
 def test_ctrl_c_stays_an_interrupt():
     def interrupted(times: int) -> KeyboardInterrupt:
         try:
@@ -481,6 +659,62 @@ def test_different_half_characters_stay_different_and_the_game_gets_its_own():
         (action,) = [each for each in first.admissible if each.entities == (clean,)]
         assert odd.step(action).observation.last_action == f"take {clean}"
         assert odd.got.entities == (own,)
+
+
+class Played(toy.ToyEnvironment):
+    """Gives what it is told to give."""
+
+    def __init__(self, *given) -> None:
+        super().__init__()
+        self.given = list(given)
+
+    def reset(self, game, seed):
+        return self.given.pop(0)
+
+
+def test_what_is_sound_is_given_as_it_is():
+    """The very objects, also when they come again; of an unsound one all is replaced."""
+    seen = observation(LOOK, TAKE)
+    again, odd = replace(seen, feedback="again"), observation(act("look \ud83d"))
+    part = guarded(Played(seen, again, seen, odd), "environment", "lab/it")
+    assert [part.reset("books", 1) is given for given in (seen, again, seen, odd)] == [True, True, True, False]
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The templates of the actions that a border looked at."""
+    looked: list[str] = []
+    arity = games.arity
+    monkeypatch.setattr(games, "arity", lambda template: (looked.append(template), arity(template))[1])
+    return looked
+
+
+def test_an_action_that_comes_again_is_not_looked_at_again(checks: list[str]):
+    border = GameBorder(KINDS["environment"], "lab/it")
+    many = [act(f"look {number}") for number in range(REMEMBERED // 2)]
+    for offered in ((LOOK, TAKE), (TAKE, LOOK), (LOOK,), (*many, LOOK), tuple(reversed(many))):
+        border.observation(observation(*offered))
+    assert checks == ["look", "take {}", *(action.template for action in many)]
+
+
+def test_what_is_remembered_as_sound_is_bounded():
+    border = GameBorder(KINDS["environment"], "lab/it")
+    for number in range(3 * REMEMBERED):
+        border.observation(observation(act(f"look {number}")))
+        assert len(border._sound) <= REMEMBERED + 3
+
+
+def test_a_failure_says_game_seed_and_step_of_its_play():
+    part = guarded(toy.ToyEnvironment(), "environment", "lab/it")
+    for game, seed in (("books", 1), ("plates", 7)):
+        first = part.reset(game, seed)
+        part.step(first.admissible[0])
+        with pytest.raises(RunFailed, match=re.escape(f"failed in step (game '{game}', seed {seed}, step 2): ")):
+            part.step(act("fly"))
+    with pytest.raises(RunFailed, match=re.escape("failed in reset (game 'moon', seed 2): KeyError")):
+        part.reset("moon", 2)
+    with pytest.raises(RunFailed, match=re.escape("failed in games: KeyError")):
+        part.games("moon")
 
 
 @pytest.mark.parametrize("thing", ["[/red] lid [bold]", "<b>lid</b>", "100% {cup", "späti ☕"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import random
 from dataclasses import asdict, replace
 
 import pytest
@@ -141,6 +142,47 @@ def test_least_successful_case_leaves_at_capacity():
     assert [case.text for case in m.cases] == ["take c", "take d", "take e"]  # among equals the older one leaves
 
 
+SLOW_RANKS = {
+    "oldest": lambda case: 0,
+    "least_used": lambda case: case.rewarded + case.reused,
+    "least_successful": lambda case: (case.reuse_rewarded + 1) / (case.reused + 2),
+}
+
+
+@pytest.mark.parametrize("eviction", SLOW_RANKS)
+@pytest.mark.parametrize("capacity", [1, 2, 3, 7])
+def test_who_leaves_is_who_a_slow_comparison_of_all_finds(eviction, capacity):
+    """Counters are set meanwhile, up and down, also those of the new case and of one that leaves at once."""
+    m, rng = memory(capacity=capacity, eviction=eviction), random.Random(0)
+    staying: list[int] = []
+    for step in range(300):
+        for _ in range(rng.randrange(4) if m.cases else 0):
+            counter = rng.choice(["reused", "reuse_rewarded", "rewarded"])
+            setattr(rng.choice(m.cases), counter, rng.randrange(4))
+        if rng.random() < 0.1 and m.cases:
+            gone = rng.choice(m.cases)
+            m.discard(m.key_of(gone), gone.template)
+            staying.remove(gone.id)
+        if len(staying) == capacity:
+            rank = SLOW_RANKS[eviction]
+            staying.remove(min(m.cases, key=lambda case: (rank(case), case.id)).id)
+        staying.append(m.add(key(step, 1), act("look"), HERE if step % 3 else UNREWARDED, step=step).id)
+        assert [case.id for case in m.cases] == staying
+        assert sorted(m.situations) == staying
+
+
+@pytest.mark.parametrize("eviction", ["least_used", "least_successful"])
+def test_what_is_kept_to_find_who_leaves_does_not_grow(eviction):
+    m = memory(capacity=3, eviction=eviction)
+    for step in range(400):
+        m.add(key(step, 1), act("look"), HERE, step=step)
+        assert not m._leaving._touched or step < 3
+        for case in m.cases:
+            case.reused, case.reuse_rewarded = 400 - step, step
+        assert len(m._leaving._heap) <= 2 * 4 + 64
+        assert m._leaving._cases.keys() == {case.id for case in m.cases}
+
+
 @pytest.mark.parametrize("eviction", ["least_used", "least_successful"])
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, replace, lambda case: Case(**vars(case))])
 def test_a_copy_of_a_case_is_equal_and_counts_for_itself_alone(eviction, copied):
@@ -200,6 +242,32 @@ def test_the_nearest_cases_vote_with_their_relevance(neighbours, threshold, winn
     (found,) = voters().query(key(1, 0)[None], threshold=threshold, neighbours=neighbours)
     assert [match.case.template for match in found] == ([winner] if winner else [])
     assert [match.relevance for match in found] == ([pytest.approx(relevance)] if winner else [])
+
+
+@pytest.mark.parametrize("neighbours", [2, 3, 5, 9])
+@pytest.mark.parametrize("threshold", [0.0, 0.4])
+def test_the_winner_is_that_of_a_slow_vote(neighbours, threshold):
+    """Similarities of few values, so that they tie, among cases of few templates and counts."""
+    rng, chosen = random.Random(neighbours), set()
+    for _ in range(60):
+        m, values = memory(threshold=threshold, neighbours=neighbours), []
+        for number in range(rng.randrange(1, 9)):
+            values.append(rng.choice([0.0, 0.25, 0.5, 0.75]))
+            case = m.add(key(number, 1), act(rng.choice(["take", "drop", "open"])), HERE, step=rng.randrange(3))
+            case.rewarded = rng.randrange(3)
+        m.index.similarities = lambda keys, values=tuple(values): torch.tensor([values])
+        all_of_them = zip(values, m.cases, strict=True)
+        near = [(value, case.rewarded, case.last_step, case.id, case) for value, case in all_of_them]
+        near = sorted([each for each in near if each[0] > threshold], reverse=True, key=lambda each: each[:4])
+        votes: dict[str, float] = {}
+        for value, *_, case in near[:neighbours]:
+            votes[case.template] = votes.get(case.template, 0) + value
+        (found,) = m.retrieve(key(1, 1)[None])
+        most = max(votes.values(), default=0)
+        best = [each for each in near if votes.get(each[4].template) == most]
+        assert [(match.relevance, match.case.id) for match in found] == [(each[0], each[3]) for each in best[:1]]
+        chosen |= {match.case.template for match in found}
+    assert len(chosen) == 3
 
 
 def test_a_tied_vote_goes_to_the_template_with_the_more_similar_case():

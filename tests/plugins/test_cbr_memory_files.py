@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,13 @@ def folder(tmp_path: Path) -> Path:
 def test_what_was_written_reads_back(folder: Path):
     assert same(read_cases(folder), stored())
     assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+
+
+@pytest.mark.parametrize("to", ["cases", "a/b/c", "."])
+def test_cases_go_into_any_folder_and_replace_those_that_are_there(tmp_path: Path, to: str):
+    write_cases(tmp_path / to, replace(stored(), weights="others"))
+    write_cases(tmp_path / to, stored())
+    assert same(read_cases(tmp_path / to), stored())
 
 
 LINE = {

@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import permutations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,10 +19,10 @@ from test_memory import HERE, UNREWARDED
 
 from cbr_memory.memory import CaseMemory
 from cbr_reuse.most_relevant import first_order
-from cbrcore.cycle.reasoner import CaseBasedReasoner
-from cbrcore.cycle.retriever import Retriever
-from cbrcore.interfaces import RetainItem
-from cbrcore.types import Action, Ending, Provenance, StateGraph, StepResult, fill
+from cbrcore.cycle.reasoner import CaseBasedReasoner, _draw
+from cbrcore.cycle.retriever import Retriever, tensors_digest
+from cbrcore.interfaces import RetainItem, StoredCases
+from cbrcore.types import Action, Case, Ending, Provenance, StateGraph, StepResult, fill
 
 TABLE = {
     "book": [1.0, 0.0, 0.0],
@@ -219,6 +221,65 @@ def test_cached_keys_are_computed_anew_after_the_parameters_changed():
     assert torch.equal(r.retriever.keys("s", [("book",)]), 2 * before)
 
 
+def test_one_key_is_looked_up_or_computed_and_not_kept():
+    r = reasoner("look")
+    asked: list[list] = []
+    original = r.retriever.encoder.contexts_of_pairs
+    r.retriever.encoder.contexts_of_pairs = lambda pairs: (asked.append(list(pairs)), original(pairs))[1]
+    for _ in range(2):
+        assert torch.equal(r.retriever.key("s", ("book", "rack")), torch.tensor([1.0, 0.0, 1.0]))
+    assert asked == [[("s", ("book", "rack"))]] * 2
+    known = r.retriever.keys("s", [("plate",)])[0]
+    assert r.retriever.key("s", ("plate",)) is not None
+    assert torch.equal(r.retriever.key("s", ("plate",)), known)
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("count", [1, 255, 256, 257, 600])
+def test_the_keys_of_many_cases_are_made_some_at_a_time(count):
+    r = reasoner("look")
+    sizes: list[int] = []
+    original = r.retriever.encoder.contexts_of_pairs
+    r.retriever.encoder.contexts_of_pairs = lambda pairs: (sizes.append(len(pairs)), original(pairs))[1]
+    seeds = [(["book", "plate", "rack"][number % 3],) for number in range(count)]
+    case = Case(0, "take {}", ("book",), "take book", HERE)
+    cases = [replace(case, id=number, seeds=each) for number, each in enumerate(seeds)]
+    stored = StoredCases(cases, torch.ones(count, 3), ["s"] * count, "other", "weights", count)
+    kept: list[torch.Tensor] = []
+    r.retriever.memory.merge = lambda given, keys: kept.append(keys)
+    assert r.retriever.adopt(stored) == 0
+    assert sizes == [256] * (count // 256) + [count % 256] * (count % 256 > 0)
+    assert torch.equal(kept[0], torch.stack([torch.tensor(TABLE[name]) for (name,) in seeds]))
+
+
+@pytest.mark.parametrize("weights", ["own", "other"])
+@pytest.mark.parametrize("identity", ["", "other"])
+def test_stored_keys_are_taken_where_encoder_and_weights_are_the_same(weights, identity):
+    r = reasoner("look")
+    case = Case(0, "take {}", ("book",), "take book", HERE, seeds=("book",))
+    weights = r.retriever.digest() if weights == "own" else weights
+    given = torch.tensor([[0.5, 0.5, 0.5]])
+    count = r.retriever.adopt(StoredCases([case], given, ["s"], identity, weights, 1))
+    same = weights != "other" and identity == ""
+    assert count == 1
+    assert torch.equal(r.retriever.memory.index.keys(), given if same else torch.tensor([TABLE["book"]]))
+    assert r.retriever.adopt(StoredCases([case], given, ["s"], identity, weights, 1)) == 0  # known
+    assert r.retriever.adopt(StoredCases([], None, [], identity, weights, 1)) == 0
+
+
+def test_a_digest_is_of_names_kinds_shapes_and_values():
+    one = {"a": torch.zeros(2, 3), "b": torch.ones(1)}
+    others = [
+        {"a": torch.zeros(3, 2), "b": torch.ones(1)},
+        {"a": torch.zeros(2, 3, dtype=torch.int32), "b": torch.ones(1)},
+        {"a": torch.zeros(2, 3), "c": torch.ones(1)},
+        {"a": torch.zeros(2, 3), "b": torch.zeros(1)},
+        {"a": torch.zeros(2, 3)},
+    ]
+    assert tensors_digest(one) == tensors_digest({name: one[name].clone() for name in ("b", "a")})
+    assert len({tensors_digest(each) for each in [one, *others]}) == 6
+
+
 def test_an_episode_computes_its_keys_itself():
     """A key that was computed in another batch may differ in its last bit: nothing of an earlier episode is kept,
     and within the episode nothing is computed twice."""
@@ -259,9 +320,11 @@ class ListeningMemory(CaseMemory):
     def __init__(self) -> None:
         super().__init__(DenseIndex(), threshold=0.7)
         self.told: list[tuple[str, float, bool]] = []
+        self.steps: list[tuple[int, int, int]] = []
 
     def note_outcome(self, item, provenance, *, failed, step) -> None:
         assert item.key is not None
+        self.steps.append((item.step, provenance.step, step))
         self.told.append((item.action.text, provenance.reward, failed))
 
 
@@ -292,11 +355,13 @@ def test_a_failure_is_told_once():
     r = reasoner("look")
     r.retriever.memory = ListeningMemory()
     remember(r, BOOK_SHELF)
-    for offered in (NOVEL_SHELF, TAKE_NOVEL):
+    for env_steps, offered in enumerate((NOVEL_SHELF, LOOK, TAKE_NOVEL, NOVEL_RACK), start=40):
         decision, trace = r.decide(observation(offered), rng())
         r.observe(decision, trace, outcome(0.0))
-        r.retain(rng(), UNREWARDED, env_steps=1)
-    assert [failed for _, _, failed in r.retriever.memory.told] == [True, False]
+        r.retain(rng(), UNREWARDED, env_steps=env_steps)
+    told = [("put novel on shelf", 0.0, True), ("take novel", 0.0, False), ("put novel on rack", 0.0, False)]
+    assert r.retriever.memory.told == told
+    assert r.retriever.memory.steps == [(0, 0, 40), (2, 2, 42), (3, 3, 43)]  # of the step that was just taken
 
 
 def test_failed_reuse_is_repeated_as_in_the_paper_unless_asked_not_to():
@@ -369,6 +434,51 @@ def test_the_random_stream_does_not_depend_on_what_was_retrieved():
     assert with_case.decide(offered, left)[0].source == "reuse"
     assert plain.decide(offered, right)[0].source == "agent"
     assert left.random() == right.random()
+
+
+@pytest.mark.parametrize(
+    ("number", "drawn"), [(0.0, 0), (0.2499, 0), (0.25, 1), (0.4999, 1), (0.5, 2), (0.9, 2), (0.9999999, 2)]
+)
+@pytest.mark.parametrize("short", [0.0, 1e-3])
+def test_a_number_in_0_to_1_draws_the_action_of_its_share(number, drawn, short):
+    """Also where rounding leaves the shares a little below 1."""
+    shares = np.array([0.25, 0.25, 0.5 - short])
+    fixed = SimpleNamespace(random=lambda: number)
+    assert _draw(shares, fixed, greedy=False) == drawn
+    assert _draw(shares, fixed, greedy=True) == 2
+
+
+def test_a_decision_says_the_probability_of_what_is_done_and_what_pi_would_do():
+    r = reasoner("look")
+    remember(r, BOOK_SHELF)
+    offered = observation(TAKE_NOVEL, LOOK, NOVEL_SHELF)
+    r.agent.value.data.fill_(2.5)
+    decision, _ = r.decide(offered, rng(), greedy=True)
+    assert (decision.action, decision.agent_action) == (NOVEL_SHELF, LOOK)
+    assert decision.agent_probability == pytest.approx(1 / (np.exp(3) + 2))
+    assert decision.value == 2.5
+
+
+@pytest.mark.parametrize(("gamma", "values"), [(0.5, [1.0, 2.0, 4.0]), (0.9, [0.0, -1.0, 3.0])])
+def test_td_errors_are_of_each_steps_own_value_and_reward(gamma, values):
+    policy, rewards = Recorder(), [0.5, -0.25, 1.0]
+    r = reasoner(policy=policy, gamma=gamma)
+    for _ in range(2):  # nothing is left of the episode before
+        for value, reward in zip(values, rewards, strict=True):
+            r.agent.value.data.fill_(value)
+            decision, trace = r.decide(observation(NOVEL_RACK), rng())
+            r.observe(decision, trace, outcome(reward))
+        r.retain(rng(), HERE, env_steps=1)
+        errors = [rewards[t] + gamma * values[t + 1] - values[t] for t in range(2)]
+        assert [item.td_error for item in policy.seen] == [*map(pytest.approx, errors), None]
+        assert [item.step for item in policy.seen] == [0, 1, 2]
+        r.begin_episode()
+
+
+def test_a_value_where_nothing_can_be_done_is_0():
+    r = reasoner("look")
+    r.agent.value.data.fill_(2.5)
+    assert (r.value_of(observation()), r.value_of(observation(LOOK))) == (0.0, 2.5)
 
 
 def test_actions_are_drawn_from_pi():

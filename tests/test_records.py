@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from cbrcore.errors import RunFolderError
+from cbrcore.runs.files import CHECKSUMS_FILE, clear_leftovers, damaged, seal, sync, write_atomically
 from cbrcore.runs.folder import LOCK_FILE, USER_FILE, MetricsLog, RunFolder, holds_nothing, read_json, user_of
 
 
@@ -265,6 +267,100 @@ def test_json_is_strict_and_written_whole(tmp_path):
     (folder.path / "a.json").write_text("{")
     with pytest.raises(RunFolderError, match=r"a\.json"):
         read_json(folder.path / "a.json")
+
+
+@pytest.fixture
+def synced(monkeypatch) -> list[str]:
+    """The names of what was made to survive a power cut, in order."""
+    found: list[str] = []
+    fsync = os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda fd: (found.append(Path(os.readlink(f"/proc/self/fd/{fd}")).name), fsync(fd))
+    )
+    return found
+
+
+def test_a_file_is_on_the_disk_before_its_name_and_its_name_before_we_go_on(tmp_path, synced):
+    write_atomically(tmp_path / "a.json", "{}")
+    write_atomically(tmp_path / "a.json", b"{}")
+    assert synced == [f".a.json.{os.getpid()}.tmp", tmp_path.name] * 2
+    sync(tmp_path / "nowhere")  # is no failure
+    assert len(synced) == 4
+
+
+def test_what_is_sealed_is_on_the_disk(tmp_path, synced):
+    (tmp_path / "memory" / "deep").mkdir(parents=True)
+    for name in ("a", "b", "memory/c", "memory/deep/d"):
+        (tmp_path / name).write_text(name)
+    seal(tmp_path, "a", "memory", "nowhere")
+    assert synced[:3] == ["a", "c", "d"]
+    files = json.loads((tmp_path / CHECKSUMS_FILE).read_text())["files"]
+    assert {name: facts["bytes"] for name, facts in files.items()} == {"a": 1, "memory/c": 8, "memory/deep/d": 13}
+    seal(tmp_path, "b", without=("memory",))
+    assert json.loads((tmp_path / CHECKSUMS_FILE).read_text())["files"].keys() == {"a", "b"}
+    assert damaged(tmp_path) == []
+
+
+def test_rows_that_a_checkpoint_counts_on_are_on_the_disk(tmp_path, synced):
+    with closing(MetricsLog(tmp_path / "metrics.jsonl")) as log:
+        log.write({"episode": 1})
+        at = log.position()
+        assert (synced, at) == (["metrics.jsonl"], (tmp_path / "metrics.jsonl").stat().st_size)
+        assert at == len('{"episode": 1}\n')
+        assert log.sha256 == hashlib.sha256((tmp_path / "metrics.jsonl").read_bytes()).hexdigest()
+
+
+def test_a_file_that_could_not_be_written_is_the_old_one_and_nothing_else_is_left(tmp_path, monkeypatch):
+    write_atomically(tmp_path / "a", "old")
+    monkeypatch.setattr(os, "fsync", lambda fd: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_atomically(tmp_path / "a", "new")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a", "old")]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_folder_is_replaced_as_a_whole_or_not_at_all(finished, there):
+    def names() -> list[str]:
+        return sorted(str(path.relative_to(finished)) for path in finished.rglob("*") if "lock" not in path.name)
+
+    if there:
+        (finished / "memory").mkdir()
+        (finished / "memory" / "old").write_text("")
+    with closing(RunFolder.resume(finished)) as folder:
+        before = names()
+        with pytest.raises(FileNotFoundError), folder.replacing(folder.memory) as fresh:
+            (fresh / "half" / "file").write_text("")
+        assert names() == before
+        for _ in range(2):  # nothing of the first hinders the second
+            with folder.replacing(folder.memory) as fresh:
+                (fresh / "new").write_text("")
+            assert names() == ["memory", "memory/new", "old.txt", "recipe.yaml", "run.log"]
+
+
+@pytest.mark.parametrize(
+    ("name", "goes"),
+    [
+        (".a.12.tmp", True), (".a.tmp", True), (".b.1.tmp", True), (".ab.1.tmp", False), (".a.x.tmp", False),
+        ("a.12.tmp", False), (".a.12.tmp.old", False), (".c.12.tmp", False), ("a", False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+def test_of_leftovers_those_of_our_names_go(tmp_path, name, goes, kind):
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "kept").mkdir(parents=True)
+    path = tmp_path / "run" / name
+    (path if kind == "folder" else path.parent).mkdir(parents=True)
+    if kind == "folder":
+        (path / "inner").write_text("")
+    elif kind == "file":
+        path.write_text("")
+    else:
+        path.symlink_to(elsewhere, target_is_directory=True)
+    clear_leftovers(tmp_path / "run", "a|b")
+    assert path.is_symlink() or path.exists() is not goes
+    assert path.is_symlink() is (kind == "link" and not goes)
+    assert (elsewhere / "kept").exists()
+    clear_leftovers(tmp_path / "nowhere", "a|b")
 
 
 def test_metrics_after_a_resume_hold_each_episode_once_and_in_order(tmp_path):

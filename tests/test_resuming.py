@@ -460,7 +460,9 @@ def test_a_run_that_failed_goes_on_from_its_last_play_to_the_same_bytes(toy, str
     assert str(run / "run.log") in done.stderr
     assert "Traceback" in (run / "run.log").read_text()
     assert not (run / "results.json").exists()
-    assert read_state(latest_checkpoint(run / "checkpoints"))[1].games_played == play - 1
+    newest = latest_checkpoint(run / "checkpoints")
+    assert read_state(newest)[1].games_played == play - 1
+    assert newest.name == f"{play - 1:08d}"
     assert not list((run / "checkpoints").glob(".*"))
     toy.resume(run)
     same(straight, run)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
+from collections import Counter
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -38,6 +41,7 @@ from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
 from cbrcore.rng import Streams
 from cbrcore.runs import assemble as assembling
+from cbrcore.runs import trainer
 from cbrcore.runs.checkpoint import Progress as Counters
 from cbrcore.runs.checkpoint import State, latest_checkpoint, load_checkpoint, restore_agent, save_checkpoint
 from cbrcore.runs.folder import METRICS_FILE, RunFolder
@@ -71,35 +75,6 @@ def test_a_budget_of_steps_ends_where_no_game_offers_anything(tmp_path, monkeypa
         run(tmp_path / "run", episodes=None, env_steps=30)
 
 
-@pytest.mark.parametrize(("budget", "total"), [({"episodes": 3}, 6), ({"episodes": None, "env_steps": 25}, 25)])
-def test_the_bar_of_the_training_comes_to_its_end(tmp_path, monkeypatch, budget, total):
-    """A game play at a time, or as many steps as one took, the last of which may be beyond the budget."""
-    phases = []
-
-    class Counting(toy_run.SilentReporter):
-        def phase(self, title, total, done=0):
-            phases.append([title, total, done])
-
-        def advance(self, note=""):
-            phases[-1][2] += 1
-
-    monkeypatch.setattr(toy_run, "SilentReporter", Counting)
-    done = run(tmp_path / "run", **budget)
-    (training,) = ([total, count] for title, total, count in phases if title.startswith("training"))
-    steps = [row["steps"] for row in rows(tmp_path / "run")]
-    assert training == [total, len(steps) if "env_steps" not in budget else sum(steps)]
-    assert sum(steps) - steps[-1] < total or "env_steps" not in budget
-    assert done.work.recipe.run.episodes == budget["episodes"]
-
-
-def test_what_was_scored_while_training_is_in_the_results(tmp_path):
-    done = run(tmp_path / "run")
-    scores = [row["score"] for row in rows(tmp_path / "run")]
-    results = json.loads((done.work.folder.path / "results.json").read_text())["training"]
-    assert results["best_score"] == max(scores)
-    assert results["avg_score_last_100"] == pytest.approx(sum(scores) / len(scores))
-
-
 def test_a_split_that_there_is_not_is_found_out_before_anything_is_trained(monkeypatch):
     class Torn(ToyEnvironment):
         def games(self, split):
@@ -119,6 +94,151 @@ def test_seeds_of_games_are_positive_and_of_31_bits(split):
     seeds = [game_seed(pass_seed(1, split, number), game) for number in range(40) for game in ("a", "b")]
     assert all(0 < seed < 2**31 for seed in seeds)
     assert len(set(seeds)) == len(seeds)
+
+
+@pytest.mark.parametrize(("num_envs", "plays"), [(1, 4), (2, 4), (3, 6)])
+def test_a_whole_pass_without_a_step_is_what_ends_such_a_run(tmp_path, monkeypatch, num_envs, plays):
+    """A single step in between, and it goes on."""
+    observe, reset, begun = ToyEnvironment._observe, ToyEnvironment.reset, []
+
+    def counted(env, game, seed):
+        begun.append(game)
+        return reset(env, game, seed)
+
+    def emptied(env, feedback, last):
+        seen = observe(env, feedback, last)
+        return seen if len(begun) == 4 and env._steps == 0 else replace(seen, admissible=())
+
+    monkeypatch.setattr(ToyEnvironment, "reset", counted)
+    monkeypatch.setattr(ToyEnvironment, "_observe", emptied)
+    with pytest.raises(RunFailed, match="a whole pass took not one step"):
+        run(tmp_path / "run", num_envs=num_envs, pretrain=0, episodes=None, env_steps=30)
+    rounds = -(-4 // num_envs)  # the one with the step
+    assert len(begun) == rounds * num_envs + plays
+
+
+class Told(SilentReporter):
+    """Notes the phases, and how often each advanced."""
+
+    def __init__(self) -> None:
+        self.phases: list[list] = []
+
+    def phase(self, title: str, total: int, done: int = 0) -> None:
+        self.phases.append([title, total, done, []])
+
+    def advance(self, note: str = "") -> None:
+        self.phases[-1][-1].append(note)
+
+
+@pytest.mark.parametrize("more", [{"episodes": 6}, {"episodes": None, "env_steps": 25}])
+@pytest.mark.parametrize("stop_after", [0, 16])
+def test_progress_is_told_in_the_unit_of_the_budget(tmp_path, monkeypatch, more, stop_after):
+    if stop_after:
+        with pytest.raises(Interrupted):
+            run(tmp_path / "run", stop_after=stop_after, checkpoint_every=1, **more)
+    before = rows(tmp_path / "run") if stop_after else []
+    told = Told()
+    monkeypatch.setattr(toy_run, "SilentReporter", lambda: told)
+    run(tmp_path / "run", checkpoint_every=1, **more)
+    played = rows(tmp_path / "run")
+    (title, total, done, notes), *measured = [each for each in told.phases if each[0][:5] in ("train", "evalu")]
+    plays = more["episodes"] is not None
+    assert (title, total) == (("training (game plays)", 12) if plays else ("training (env steps)", 25))
+    assert done == (len(before) if plays else sum(row["steps"] for row in before))
+    assert notes == [
+        f"score {row['score']:g}, {row['memory_size']} cases"
+        for row in played[len(before) :]
+        for _ in range(1 if plays else row["steps"])
+    ]
+    assert [(title, total, done, len(notes)) for title, total, done, notes in measured] == [
+        (f"evaluating on {split!r}, {mode} (game plays)", count, 0, count)
+        for split, count in (("in", 4), ("out", 2))
+        for mode in ("sampled", "greedy", "random")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("every", "num_envs", "kept"),
+    [(5, 1, [10, 12]), (4, 1, [8, 12]), (50, 1, [12]), (1, 1, [11, 12]), (3, 5, [10, 12]), (7, 2, [8, 12])],
+)
+def test_a_checkpoint_is_taken_each_so_many_plays_and_at_the_end(tmp_path, every, num_envs, kept):
+    """After the round of plays that comes to a multiple, or beyond it."""
+    run(tmp_path, checkpoint_every=every, num_envs=num_envs, pretrain=0)
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == [f"{n:08d}" for n in kept]
+
+
+def test_what_a_run_has_done_is_counted(tmp_path):
+    experiment = run(tmp_path)
+    played, results = rows(tmp_path), json.loads((tmp_path / "results.json").read_text())["training"]
+    scores = [row["score"] for row in played]
+    assert (results["avg_score_last_100"], results["best_score"]) == (sum(scores) / 12, max(scores))
+    assert results["endings"] == dict(Counter(row["ending"] for row in played))
+    assert (results["episodes"], results["env_steps"]) == (12, played[-1]["env_steps"])
+    assert results["memory_size"] == played[-1]["memory_size"] == len(experiment.parts.reasoner.retriever.memory)
+    timing = json.loads((tmp_path / "timing.json").read_text())
+    assert timing["steps_per_second"] * timing["seconds"] == pytest.approx(results["env_steps"])
+    assert 0 < sum(timing["shares"].values()) <= 1
+    assert "total" not in timing["shares"]
+
+
+def test_the_last_hundred_scores_are_averaged_and_the_best_of_all_stays():
+    progress, end = Counters(), observation(LOOK)
+    for number in range(120):
+        seen = replace(end, score=float(-number))
+        step = Transition(seen, Decision(LOOK, "agent"), StepResult(seen, 0.0, Ending.LOST))
+        progress.count(Episode("g", 1, [step]))
+    assert progress.recent_scores == [float(-number) for number in range(20, 120)]
+    assert (progress.games_played, progress.best_score, progress.endings) == (120, 0.0, {"lost": 120})
+
+
+@pytest.mark.parametrize("unread", [[], ["books"], ["books", "plates"], ["coats"]])
+def test_of_games_whose_points_nobody_can_read_there_is_no_score(tmp_path, monkeypatch, unread):
+    plain = ToyEnvironment.game_info
+    monkeypatch.setattr(
+        ToyEnvironment,
+        "game_info",
+        lambda env, game: {**plain(env, game), "initial_score": None if game in unread else 0},
+    )
+    run(tmp_path)
+    results = json.loads((tmp_path / "results.json").read_text())
+    none = unread == ["books", "plates"]
+    assert (results["training"]["avg_score_last_100"] is None) is none
+    assert (results["training"]["best_score"] is None) is none
+    for split, games in (("in", {"books", "plates"}), ("out", {"coats"})):
+        found = results["evaluation"][split]
+        for figures in (found, found["greedy"], found["random"]):
+            assert (figures["score"] == {"mean": None, "std": None}) is (games <= set(unread))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "kept"),
+    [
+        (0.0, list(range(12))),  # what costs nothing is done each time
+        (0.5, [0, 1, 4, 7, 10]),  # free for a second in all; then each 30 s, at 10 s a play
+        (0.7, [0, 1, 5, 9]),  # then a fiftieth of the time: 35 s
+        (1.5, [0, 8]),  # 75 s
+        (6.0, [0]),
+    ],
+)
+def test_the_state_between_two_plays_is_kept_as_long_as_that_costs_little(tmp_path, monkeypatch, seconds, kept):
+    now, found = [0.0], []
+    write, count_play = trainer.write_checkpoint, Counters.count
+
+    def slow(folder, state):
+        found.append(state.progress.games_played)
+        now[0] += seconds
+        write(folder, state)
+
+    def played(progress, episode):
+        now[0] += 10
+        count_play(progress, episode)
+
+    clock = SimpleNamespace(monotonic=lambda: now[0], perf_counter=time.perf_counter)
+    monkeypatch.setattr("cbrcore.runs.trainer.time", clock)
+    monkeypatch.setattr(trainer, "write_checkpoint", slow)
+    monkeypatch.setattr(Counters, "count", played)
+    run(tmp_path, checkpoint_every=50, pretrain=0)
+    assert found == kept
 
 
 def test_a_clock_that_jumps_changes_nothing(tmp_path, monkeypatch):
@@ -154,17 +274,17 @@ def test_a_run_killed_after_a_checkpoint_drops_the_lost_lines_and_plays_them_aga
 
 def test_metrics_hold_the_contract_and_no_clock(tmp_path):
     run(tmp_path / "a")
-    rows = [json.loads(line) for line in (tmp_path / "a" / METRICS_FILE).read_text().splitlines()]
-    assert [row["episode"] for row in rows] == list(range(1, 13))  # 6 passes over 2 games
-    assert rows[-1]["env_steps"] == sum(row["steps"] for row in rows)
-    for row in rows:
+    played = rows(tmp_path / "a")
+    assert [row["episode"] for row in played] == list(range(1, 13))  # 6 passes over 2 games
+    assert played[-1]["env_steps"] == sum(row["steps"] for row in played)
+    for row in played:
         assert row["agent_steps"] + row["reused"] == row["steps"]
         assert row["reuse_rewarded"] <= row["reused"]
         assert row["norm_score"] == row["score"]
     assert {
         "episode env_steps game score norm_score steps ending reused reuse_rewarded agent_steps memory_size",
         "loss_policy loss_value loss_entropy loss_retriever",
-    } == {" ".join(list(rows[0])[:11]), " ".join(list(rows[0])[11:15])}
+    } == {" ".join(list(played[0])[:11]), " ".join(list(played[0])[11:15])}
 
 
 def test_each_pass_plays_every_training_game_once(tmp_path):
@@ -177,8 +297,8 @@ def test_each_pass_plays_every_training_game_once(tmp_path):
 
 def test_env_step_budget_ends_with_the_episode_that_reaches_it(tmp_path):
     run(tmp_path / "a", episodes=None, env_steps=25)
-    rows = [json.loads(line) for line in (tmp_path / "a" / METRICS_FILE).read_text().splitlines()]
-    assert rows[-1]["env_steps"] >= 25 > rows[-2]["env_steps"]
+    played = rows(tmp_path / "a")
+    assert played[-1]["env_steps"] >= 25 > played[-2]["env_steps"]
 
 
 def test_results_hold_both_splits_all_modes_and_the_baselines(tmp_path):
@@ -281,6 +401,33 @@ def test_old_checkpoints_and_leftovers_are_removed(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["00000002", "00000003"]
 
 
+def test_an_old_checkpoint_that_cannot_be_removed_stays(tmp_path):
+    """A link to a folder on a larger disk."""
+    checkpoint(tmp_path / "run", 1).rename(tmp_path / "elsewhere")
+    (tmp_path / "run" / "00000001").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    for games in (2, 3, 4):
+        assert checkpoint(tmp_path / "run", games).name == f"{games:08d}"
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["00000001", "00000003", "00000004"]
+
+
+def test_checkpoints_of_a_future_that_was_not_reached_again_go(tmp_path):
+    for games in (4, 9, 12):
+        checkpoint(tmp_path, games)
+    assert checkpoint(tmp_path, 9).name == "00000009-2"
+    assert [path.name for path in tmp_path.iterdir()] == ["00000009-2"]
+    checkpoint(tmp_path, 10)
+    checkpoint(tmp_path, 11)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["00000010", "00000011"]
+
+
+def test_a_checkpoint_that_could_not_be_written_leaves_nothing(tmp_path, monkeypatch):
+    checkpoint(tmp_path, 1)
+    monkeypatch.setattr("cbrcore.runs.checkpoint.write_tensors", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        checkpoint(tmp_path, 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["00000001"]
+
+
 def test_a_half_written_checkpoint_is_passed_over(tmp_path):
     checkpoint(tmp_path, 1)
     checkpoint(tmp_path, 2)
@@ -291,7 +438,7 @@ def test_a_half_written_checkpoint_is_passed_over(tmp_path):
 
 def test_weights_that_are_not_finite_are_never_saved(tmp_path):
     checkpoint(tmp_path, 1)
-    with pytest.raises(RunFolderError, match="not finite"):
+    with pytest.raises(RunFailed, match="not finite"):
         checkpoint(tmp_path, 2, float("nan"))
     assert latest_checkpoint(tmp_path) == tmp_path / "00000001"
 
@@ -354,6 +501,22 @@ def test_the_uniform_policy_takes_each_action_equally_often_and_says_so(count):
     assert all(decision.action == decision.agent_action for decision in decisions)
     for action in seen.admissible:
         assert sum(decision.action == action for decision in decisions) == pytest.approx(400, abs=80)
+
+
+@pytest.mark.parametrize(
+    ("stream", "game", "seed"), [(0, "books", 415009870), (1, "books", 957871804), (1, "plates", 70903663)]
+)
+def test_a_game_gets_the_seed_of_every_machine_and_version(stream, game, seed):
+    assert game_seed(stream, game) == seed
+    assert pass_seed(3, "in", 1) == 897924932094515771
+
+
+@pytest.mark.parametrize(
+    ("derived", "seed"), [(0, 1), (2**31 - 2, 2**31 - 1), (2**31 - 1, 1), (2**31, 2), (2**63 - 1, 2)]
+)
+def test_a_games_seed_has_31_bits_and_is_not_0(monkeypatch, derived, seed):
+    monkeypatch.setattr("cbrcore.cycle.evaluation.derive_seed", lambda *_: derived)
+    assert game_seed(0, "books") == seed
 
 
 def test_passes_use_random_numbers_of_their_own():

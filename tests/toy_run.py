@@ -56,7 +56,7 @@ class LastOne:
         return buffer[-1:]
 
 
-def recipe(memory: dict | None = None, **run) -> Recipe:
+def recipe(memory: dict | None = None, *, pretrain: int = 2, **run) -> Recipe:
     part = Part(use="test/part", settings=NoSettings())
     return Recipe(
         name="toy",
@@ -70,7 +70,7 @@ def recipe(memory: dict | None = None, **run) -> Recipe:
             agent_learning_rate=0.01,
             retriever_learning_rate=0.01,
             update_every=4,
-            pretrain=Part(use="test/pretrain", settings=PretrainConfig(episodes=2, epochs=3, batch_size=8)),
+            pretrain=Part(use="test/pretrain", settings=PretrainConfig(episodes=pretrain, epochs=3, batch_size=8)),
         ),
         evaluation=EvaluationConfig(passes=2),
         run=RunConfig(**({"episodes": 6} | run)),

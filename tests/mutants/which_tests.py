@@ -8,7 +8,7 @@ from pathlib import Path
 PLUGINS = (
     "seeded_gat", "vq", "memory", "retain", "a2c", "pretrain", "keys", "continuous",
     "lsh", "projection", "fsq", "mptr", "entity", "nn", "bike", "tpc",
-    "kga2c", "text", "joint", "random", "border",
+    "kga2c", "text", "joint", "random", "border", "reuse",
 )  # fmt: skip
 NO_PRODUCT = ("cbrcore/testing.py",)
 """Suites for authors: tests themselves."""
@@ -50,6 +50,7 @@ NEAR = {
     "plugins/cbr_nn": "plugins/test_cbr_nn plugins/test_cbr_text plugins/test_cbr_tpc plugins/test_cbr_kga2c "
     "plugins/test_cbr_bike plugins/test_cbr_seeded_gat",
     "plugins/cbr_pretrain": "plugins/test_cbr_pretrain test_trainer test_pretraining",
+    "plugins/cbr_reuse": "plugins/test_cbr_reuse test_reasoner test_memory_options",
 }
 """Of a file, or of a folder: files beyond `test_<module>*.py` and `plugins/test_<plugin>*.py`, or their order."""
 

@@ -264,6 +264,7 @@ def test_check_prints_the_resolved_parts(cbr: Cbr, lab: Path):
         ["context_encoder", "lab/graph"],
         ["quantizer", "lab/codes"],
         ["memory", 'cbr_memory/case_memory  {"threshold": 0.6}'],
+        ["reuse_policy", "cbr_reuse/most_relevant"],
         ["retain_policy", "lab/all"],
         ["agent", "lab/guesser"],
         ["learner", "cbr_a2c/a2c"],

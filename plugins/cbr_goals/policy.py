@@ -81,11 +81,17 @@ class Goals:
 
 @dataclass(frozen=True)
 class Scene:
-    """What is to be decided on: what is seen, the map and the ways through it, and the templates of goals."""
+    """What is to be decided on: what is seen, the map and its ways, the templates of goals and their means."""
 
     seen: Observation
     places: Places
     templates: tuple[str, ...]
+    effects: Effects
+
+    @cached_property
+    def enabling(self) -> tuple[dict[str, set[int]], ...]:
+        """Of the two slots of goals: which templates enable them."""
+        return tuple(self.effects.enabling(self.templates, slot) for slot in (0, 1))
 
     @cached_property
     def admissible(self) -> dict[str, Action]:
@@ -137,7 +143,8 @@ class GoalsReuse:
         self._seen, self._situation = observation, situation
         if not len(self._memory):
             return ()
-        scene = Scene(observation, self._policy.places(observation), self._templates())
+        places, effects = self._policy.places(observation), self._policy.effects
+        scene = Scene(observation, places, self._templates(), effects)
         goals = self._goals(scene.places)
         found = self._retriever.retrieve(situation, goals)
         best = [(p, goal, of[0]) for p, goal, of in zip(self._weigh(goals), goals, found, strict=True) if of]
@@ -230,7 +237,7 @@ class GoalsReuse:
 
     def _means(self, scene: Scene, entity: str, slot: int) -> list[Action]:
         """The admissible actions on an entity after which it can be in this slot of a goal."""
-        slots = self._policy.effects.enabling(scene.templates, slot)
+        slots = scene.enabling[slot]
         return [
             action
             for action in scene.seen.admissible

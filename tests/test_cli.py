@@ -456,3 +456,198 @@ def test_a_closed_pipe_is_not_a_crash(lab: Path):
     )
     assert process.stdout.startswith("plugin")
     assert "Traceback" not in process.stderr
+
+
+# Commands of plugins
+
+COMMANDS = """\
+import errno
+import os
+from typing import Annotated
+
+import typer
+from cbrcore import CbrError, hookimpl
+
+
+def words(
+    given: Annotated[list[str] | None, typer.Argument()] = None,
+    *,
+    plural: bool = False,
+) -> None:
+    typer.echo(repr((given or [], plural)))
+
+
+def loads(*, plugin: Annotated[list[str] | None, typer.Option("--plugin")] = None) -> None:
+    typer.echo(repr(plugin))
+
+
+RAISED = {
+    "value": ValueError("no such thing"),
+    "left": SystemExit(3),
+    "no-file": OSError(errno.ENODEV, "No such device"),
+    "of-a-file": PermissionError(errno.EACCES, "Permission denied", "/there"),
+    "exit": typer.Exit(5),
+    "abort": typer.Abort(),
+    "usage": typer.BadParameter("not so"),
+    "ours": CbrError("wrong", hint="do this"),
+    "key": KeyboardInterrupt(),
+}
+
+
+def fails(name: str) -> None:
+    if name == "loop":
+        try:
+            raise OSError(errno.ELOOP, "Too many links", "/circle")
+        except OSError:
+            raise RuntimeError("a loop")
+    if name == "other":
+        try:
+            raise OSError(errno.EACCES, "Permission denied", "/there")
+        except OSError:
+            raise RuntimeError("not of the file")
+    raise RAISED[name]
+
+
+@hookimpl
+def register_commands(registry):
+    for name in ("words", "loads", "fails", "number"):
+        registry.add(name, factory=f"talker:{name}", summary=f"says {name} [so]")
+
+
+number = 3
+"""
+
+
+@pytest.fixture
+def talker(tmp_path: Path, site: Site) -> Path:
+    """A loose file with commands."""
+    path = tmp_path / "talker.py"
+    path.write_text(COMMANDS)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("typed", "given"),
+    [
+        ("words FILE a b", ["a", "b"]),
+        ("words a FILE b", ["a", "b"]),
+        ("words a b FILE", ["a", "b"]),
+        ("words a -- b", None),
+        ("words a FILE -- b --plugin c --plugin=d", ["a", "b", "--plugin", "c", "--plugin=d"]),
+        ("words a FILE -- FILE", ["a", "--plugin", "TALKER"]),
+        ("FILE words a", ["a"]),
+        ("FILE words FILE a", ["a"]),
+    ],
+)
+@pytest.mark.parametrize("form", ["--plugin {}", "--plugin={}"])
+def test_a_loose_file_is_no_word_of_its_command(cbr: Cbr, talker: Path, typed: str, given, form: str):
+    said = form.format(talker)
+    answer = cbr(*typed.replace("FILE", said).split())
+    if given is None:
+        assert (answer.returncode, answer.stdout) == (2, "")
+        assert "no such command: 'words'" in answer.stderr
+    else:
+        wanted = " ".join(given).replace("--plugin TALKER", said).split()
+        assert (answer.returncode, answer.stdout) == (0, f"{(wanted, False)}\n"), answer.stderr
+
+
+def test_a_command_that_loads_plugins_itself_is_told_the_files(cbr: Cbr, talker: Path):
+    for typed in (["--plugin", talker, "loads"], ["loads", "--plugin", talker]):
+        answer = cbr(*typed)
+        assert (answer.returncode, answer.stdout) == (0, f"{[str(talker)]}\n"), answer.stderr
+    assert cbr("loads").returncode == 2
+
+
+@pytest.mark.parametrize("command", ["check", "list-plugins"])
+def test_a_file_named_before_a_command_of_the_core_is_loaded(cbr: Cbr, tmp_path: Path, site: Site, command: str):
+    (tmp_path / "lab.py").write_text(PARTS)
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    typed = [command, tmp_path / "recipe.yaml"] if command == "check" else [command]
+    answer = cbr("--plugin", tmp_path / "lab.py", *typed)
+    assert answer.returncode == 0, answer.stderr
+    assert "lab" in answer.stdout
+
+
+WHOSE = "error: the command 'fails' of "
+WHERE = "  see where: CBR_TRACEBACK=1 cbr ...\n"
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        ("value", 1, [WHOSE, " failed: ValueError: no such thing\n" + WHERE]),
+        ("left", 1, [WHOSE, " failed: SystemExit: 3\n" + WHERE]),
+        ("no-file", 1, [WHOSE, " failed: OSError: [Errno 19] No such device\n" + WHERE]),
+        ("other", 1, [WHOSE, " failed: RuntimeError: not of the file\n" + WHERE]),
+        ("of-a-file", 2, ["error: /there: Permission denied\n  see to the permissions there"]),
+        ("loop", 2, ["error: /circle: Too many links\n  the link leads back to itself"]),
+        ("ours", 2, ["error: wrong\n  do this\n"]),
+        ("usage", 2, ["Usage: cbr fails", "not so"]),
+        ("exit", 5, []),
+        ("abort", 1, ["Aborted"]),
+        ("key", 130, ["error: interrupted\n"]),
+    ],
+)
+def test_what_a_command_of_a_plugin_raises_is_told_as_what_it_is(
+    cbr: Cbr, talker: Path, raised: str, code: int, said: list[str]
+):
+    answer = cbr("fails", raised, "--plugin", talker)
+    assert (answer.returncode, answer.stdout) == (code, "")
+    assert [part for part in said if part not in answer.stderr] == []
+    assert (WHOSE in answer.stderr) == (WHOSE in said)
+    assert bool(answer.stderr) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("raised", "error"), [("value", ValueError), ("of-a-file", PermissionError), ("loop", RuntimeError)]
+)
+def test_whoever_asks_for_a_traceback_gets_the_error_itself(talker: Path, monkeypatch, raised: str, error: type):
+    monkeypatch.setattr(sys, "argv", ["cbr", "fails", raised, "--plugin", str(talker)])
+    monkeypatch.setenv("CBR_TRACEBACK", "1")
+    with pytest.raises(error):
+        cli.main()
+
+
+def test_a_command_that_is_none_names_whose_it_is(cbr: Cbr, talker: Path):
+    answer = cbr("number", "--plugin", talker)
+    said = "error: command 'talker/number' is neither a function nor a typer.Typer "
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith(f"{said}[plugin 'talker' ({talker} sha256:")
+
+
+def test_the_overview_has_the_cores_commands_first_and_those_of_a_file_with_their_summary(cbr: Cbr, talker: Path):
+    answer = cbr("--plugin", talker, "--help")
+    assert answer.returncode == 0
+    found = [
+        line.strip("│ ").split()[0] for line in answer.stdout.splitlines() if "│ " in line and "--" not in line
+    ]
+    names = [name for name in found if name in {*cli.CORE, "fails", "words", "cases"}]
+    assert names == [*cli.CORE, "cases", "fails", "words"]
+    assert "says words [so]" in answer.stdout
+    assert "Not all plugins are as they should be" not in answer.stdout
+
+
+def test_a_command_of_two_plugins_is_nobodys(cbr: Cbr, site: Site):
+    for name in ("one", "two"):
+        site.plugin(name, COMMANDS.replace('("words", "loads", "fails", "number")', '("words",)'))
+    assert "says words" not in cbr("--help").stdout
+    answer = cbr("words")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    both = "plugin 'one' (one 1.0) and by plugin 'two' (two 1.0)"
+    assert answer.stderr.startswith(f"error: the command 'words' is offered by {both}\n  uninstall one of them")
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ([], "error: name a RECIPE to run, or a run to continue\n  cbr run RECIPE, or cbr run --resume DIR\n"),
+        (["--resume", "nowhere"], "error: nowhere"),
+        (["nowhere.yaml"], "error: nowhere.yaml: no such file."),
+    ],
+)
+def test_a_run_of_nothing_is_an_error(cbr: Cbr, tmp_path: Path, monkeypatch, typed: list[str], said: str):
+    monkeypatch.chdir(tmp_path)
+    answer = cbr("run", *typed)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith(said)
+    assert list(tmp_path.iterdir()) == []

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import pty
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,7 @@ HOSTILE = "\x1b[2J\x1b]0;title\x07\x1b]8;;http://x\x1b\\lid\x9b31m\u202e[/red]\r
 """Clears the screen, sets the title, makes a link, colours by a C1 control, turns the direction, forges a row."""
 
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TYPED = HOSTILE.replace("\0", "")
 """No word of a command line holds a NUL."""
 
@@ -80,6 +84,230 @@ def test_a_markdown_table_is_aligned():
         "| cup     | a thing |",
         "| kitchen | a room  |",
     ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "lines"),
+    [
+        ([("a", "b")], ["| a | b |", "|---|---|"]),
+        ([("a", "bb"), ("ccc", "d")], ["| a   | bb |", "|-----|----|", "| ccc | d  |"]),
+        ([("", "b"), ("c\nd", "")], [r"|      | b |", "|------|---|", r"| c\nd |   |"]),
+    ],
+)
+def test_a_markdown_table_cell_by_cell(rows, lines):
+    assert markdown(rows).splitlines() == lines
+
+
+def figures(steps, score, norm=None, **of_norm):
+    """What was measured of some games."""
+    shares = {"mean": None, "std": None} if norm is None else {"mean": norm, "std": 0.25}
+    return {
+        "steps": {"mean": steps, "std": 0.5},
+        "score": {"mean": score, "std": 1.25},
+        "norm_score": shares | of_norm,
+        "games": {name: {"norm_score": norm} for name in ("cup", "pan")},
+    }
+
+
+def of_split(number, optimal, norm=None, modes=("sampled", "greedy"), **of_norm):
+    measured = [figures(number + at, 10 * number + at, norm, **of_norm) for at in range(3)]
+    others = dict(zip(modes[1:], measured[1:], strict=False))
+    return measured[0] | {"mode": modes[0], "random": measured[2], "optimal_steps": optimal} | others
+
+
+def results(evaluation, train=None, **facts):
+    training = {"episodes": 250, "avg_score_last_100": 3.25, "best_score": 7.0}
+    games = {split: {"cup": dict(facts), "pan": dict(facts)} for split in evaluation} | {"train": train or {}}
+    return {"name": "toy", "evaluation": evaluation, "training": training, "protocol": {"games": games}}
+
+
+def cells_of(table: str) -> list[list[str]]:
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if "--" not in line
+    ]
+
+
+def test_a_table_of_results_number_by_number():
+    evaluation = {"in": of_split(5, 3.0, 0.5), "out": of_split(8, None, 0.75)}
+    assert cells_of(tables.results_table(results(evaluation, max_score=2.0))) == [
+        ["agent", "IN #steps", "IN norm. score", "OUT #steps", "OUT norm. score"],
+        ["toy (sampled)", "5.0 ± 0.5", "0.50 ± 0.25", "8.0 ± 0.5", "0.75 ± 0.25"],
+        ["toy (greedy)", "6.0 ± 0.5", "0.50 ± 0.25", "9.0 ± 0.5", "0.75 ± 0.25"],
+        ["uniform random", "7.0 ± 0.5", "0.50 ± 0.25", "10.0 ± 0.5", "0.75 ± 0.25"],
+        ["optimal", "3.0", "1.00", "-", "1.00"],
+    ]
+
+
+@pytest.mark.parametrize("modes", [("greedy", "sampled"), ("greedy",), ("sampled",)])
+def test_a_row_of_a_table_for_each_mode_the_main_one_first(modes):
+    table = cells_of(tables.results_table(results({"in": of_split(5, None, 0.5, modes)}, max_score=2.0)))
+    agents = [f"toy ({mode})" for mode in modes]
+    assert [row[0] for row in table] == ["agent", *agents, "uniform random"]  # nobody knows the optimum
+    assert [row[1] for row in table[1:-1]] == [f"{5 + at}.0 ± 0.5" for at in range(len(modes))]
+
+
+@pytest.mark.parametrize("games", [1, 0])
+def test_a_mean_over_some_games_tells_their_number(games):
+    table = cells_of(tables.results_table(results({"in": of_split(5, 1.0, 0.5, games=games)}, max_score=2.0)))
+    assert [row[2] for row in table[1:]] == [*[f"0.50 ± 0.25 ({games} of 2 games)"] * 3, "1.00"]
+
+
+def test_games_without_a_maximum_have_a_note_instead_of_a_share():
+    table, *notes = tables.results_table(results({"in": of_split(5, 1.0), "out": of_split(6, 1.0, 0.5)})).split(
+        "\n\n"
+    )
+    assert [row[2] for row in cells_of(table)[1:]] == [*["- ± -"] * 3, "-"]
+    assert notes == ["IN norm. score of cup, pan: not available: the game tells no maximum"]
+
+
+def test_of_raw_points_the_training_is_told_too():
+    played = {"zork": {"initial_score": 0, "max_score": 350}}
+    told = results({"train": of_split(5, None)}, initial_score=0)
+    told["protocol"]["games"]["train"] = played
+    training, evaluation = map(cells_of, tables.results_table(told).split("\n\n"))  # no note
+    assert training == [
+        ["training on", "initial", "last 100 episodes", "best", "maximum"],
+        ["zork", "0", "3.2", "7", "350"],
+    ]
+    assert evaluation[0] == ["agent", "TRAIN #steps", "TRAIN score"]
+    assert [row[2] for row in evaluation[1:]] == ["50.0 ± 1.2", "51.0 ± 1.2", "52.0 ± 1.2"]
+
+
+@pytest.mark.parametrize(
+    ("games", "row"),
+    [
+        ({"a": {"max_score": 5, "initial_score": 2}}, ["a", "2", "3.2", "7", "5"]),
+        ({"a": {"max_score": 5}, "b": {"max_score": 6}}, ["a, b", "-", "3.2", "7", "-"]),
+        ({}, ["", "-", "3.2", "7", "-"]),
+    ],
+)
+def test_without_an_evaluation_the_training_is_the_table(games, row):
+    told = results({}, games)
+    assert cells_of(tables.results_table(told))[1] == row
+    told["training"] |= {"episodes": 40, "avg_score_last_100": None}
+    assert cells_of(tables.results_table(told))[0][2] == "last 40 episodes"
+    assert cells_of(tables.results_table(told))[1][2] == "-"
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [(None, 2, "-"), (0.0, 2, "0.00"), (-0.001, 1, "0.0"), (-1.5, 0, "-2"), (7, 0, "7")],
+)
+def test_a_number_of_a_table(value, digits, text):
+    assert tables.number(value, digits) == text
+
+
+# -- progress ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("terminal", "kind"), [(True, RichReporter), (False, PlainReporter)])
+def test_the_reporter_fits_stderr(monkeypatch, terminal, kind):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: not terminal, raising=False)
+    assert type(console.reporter()) is kind
+
+
+def test_plain_progress_is_a_line_now_and_then(monkeypatch, capsys):
+    now = [1000.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+
+    def said():
+        return capsys.readouterr().err.splitlines()
+
+    with PlainReporter() as shown:
+        assert said() == []
+        shown.phase("training", 5)
+        assert said() == ["training: 0/5"]
+        now[0] += console.SECONDS_BETWEEN_LINES - 0.5
+        shown.advance("score 1")
+        assert said() == []
+        now[0] += 0.5
+        shown.advance("score 2")
+        assert said() == ["training: 2/5  score 2"]
+        now[0] += console.SECONDS_BETWEEN_LINES - 0.5
+        shown.advance()
+        assert said() == []
+        shown.say("by the way")
+        assert said() == ["by the way"]
+        shown.phase("evaluating", 9, done=4)
+        assert said() == ["training: 3/5", "evaluating: 4/9"]
+        shown.phase("nothing", 2)
+        assert said() == ["evaluating: 4/9", "nothing: 0/2"]
+    assert said() == []  # nothing came of it
+
+
+def test_a_live_bar_counts_each_phase(monkeypatch):
+    with RichReporter() as shown:
+        assert shown._progress.live.is_started
+        shown.phase("training", 5, done=2)
+        shown.advance("score 1")
+        shown.advance()
+        shown.phase("evaluating", 3)
+        shown.advance("last")
+        found = [(t.description, t.completed, t.total, t.fields["note"]) for t in shown._progress.tasks]
+    assert found == [("training", 4, 5, ""), ("evaluating", 1, 3, "last")]
+    assert not shown._progress.live.is_started
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "shown"),
+    [
+        ("cbr_lab", logging.INFO, True),
+        ("cbr_lab.inner", logging.WARNING, True),
+        ("cbr_lab", logging.ERROR, True),
+        ("cbr_lab", logging.DEBUG, False),
+        ("cbrcore.runs", logging.WARNING, True),
+        ("cbrcore.runs", logging.INFO, False),
+        ("cbrcore.runs", logging.ERROR, False),
+        ("torch", logging.WARNING, False),
+    ],
+)
+def test_what_is_logged_is_shown_if_it_is_a_plugins_or_a_warning(capsys, name, level, shown):
+    handler, logger = console.PluginLines(PlainReporter()), logging.getLogger(name)
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        logger.log(level, "compiled %d", 3)
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+    assert capsys.readouterr().err == ("compiled 3\n" if shown else "")
+
+
+def test_a_signal_asks_to_stop_and_a_second_one_interrupts():
+    before = [signal.getsignal(number) for number in SIGNALS]
+    for number in SIGNALS:
+        with console.graceful_interrupt() as stop:
+            assert not stop
+            signal.raise_signal(number)
+            assert stop
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(number)
+        assert [signal.getsignal(each) for each in SIGNALS] == before
+
+
+def test_a_hang_up_that_is_ignored_stays_ignored(monkeypatch):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with console.graceful_interrupt() as stop:
+            signal.raise_signal(signal.SIGHUP)
+            assert not stop
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_in_another_thread_no_signal_is_taken():
+    seen: list[bool] = []
+
+    def work():
+        with console.graceful_interrupt() as stop:
+            seen.append(bool(stop))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [False]
 
 
 def test_json_reads_back_whatever_it_holds(capsys):

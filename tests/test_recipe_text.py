@@ -9,7 +9,8 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cbrcore.recipe.text import MAX_VALUES, dump, parse
+from cbrcore.errors import RecipeError
+from cbrcore.recipe.text import MAX_VALUES, Flaw, Place, dotted, dump, holds, parse, parse_override, value_at
 
 
 def value_of(text: str):
@@ -211,3 +212,185 @@ def test_other_yaml_readers_read_dumped_text_as_text(text: str):
 def test_a_dump_repeats_shared_data_instead_of_naming_it():
     shared = [1, 2]
     assert "&" not in dump({"a": shared, "b": shared})
+
+
+# What a document holds, and where
+
+HELD = {"a": {"b": [10, {"c": None}]}, "0": "zero"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        ((), HELD),
+        (("0",), "zero"),
+        ((0,), None),
+        (("a", "b", 0), 10),
+        (("a", "b", 1), {"c": None}),
+        (("a", "b", 2), None),
+        (("a", "b", 3), None),
+        (("a", "b", "0"), None),
+        (("a", "b", 1, "c"), None),
+        (("a", "b", 1, "c", "d"), None),
+        (("0", 0), None),
+        (("none", "b"), None),
+    ],
+)
+def test_what_there_is_at_some_keys(keys, value):
+    assert value_at(HELD, keys) == value
+    assert parse(dump(HELD)).part(keys, "x").data == value
+
+
+@pytest.mark.parametrize(
+    ("data", "key", "there"),
+    [
+        ([1, 2], 0, True),
+        ([1, 2], 1, True),
+        ([1, 2], 2, False),
+        ([1, 2], 3, False),
+        ([], 0, False),
+        (["a"], "a", False),
+        ({"a": None}, "a", True),
+        ({"a": None}, "b", False),
+        ("text", 0, False),
+        ("text", "t", False),
+        (None, "a", False),
+    ],
+)
+def test_a_section_or_a_list_holds_something_at_a_key(data, key, there):
+    assert holds(data, key) is there
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [((), ""), (("a",), "a"), (("a", "b"), "a.b"), (("a", 1, "b", 0), "a[1].b[0]"), ((2, "b"), "[2].b")],
+)
+def test_keys_are_told_with_dots_and_brackets(keys, text):
+    assert dotted(keys) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "data"),
+    [
+        ("a=1", ("a",), 1),
+        (" a.b = x=y ", ("a", "b"), "x=y"),
+        ("a.b.0=[1, no]", ("a", "b", "0"), [1, "no"]),
+        ("a=null", ("a",), None),
+        ("a=''", ("a",), ""),
+        ("a=\nb", ("a",), "b"),
+    ],
+)
+def test_an_override_is_a_path_and_a_value(text, keys, data):
+    found, value = parse_override(text)
+    assert (found, value.data, value.flaws, value.name) == (keys, data, [], f"--set {text}")
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "said"),
+    [
+        ("a", (), "write PATH=VALUE, as in --set training.gamma=0.95"),
+        ("=1", (), "write PATH=VALUE, as in --set training.gamma=0.95"),
+        ("a..b=1", (), "write PATH=VALUE, as in --set training.gamma=0.95"),
+        ("a.b= ", ("a", "b"), "has no value; write a.b=null, or a.b='' for no text"),
+    ],
+)
+def test_what_is_no_override_is_a_flaw_of_its_first_line(text, keys, said):
+    found, value = parse_override(text)
+    assert (found, value.data, value.flaws, value.name) == (keys, None, [Flaw(1, (), said)], f"--set {text}")
+
+
+def test_a_part_of_a_document_knows_the_places_in_it_alone():
+    part = parse("a: 1\nb:\n  c: 1.10\n  d: [x]\nbc: 2\n").part(("b",), "of b")
+    assert (part.name, part.data, part.flaws) == ("of b", {"c": 1.1, "d": ["x"]}, [])
+    assert part.places == {
+        (): Place(2),
+        ("c",): Place(3, "1.10"),
+        ("d",): Place(4),
+        ("d", 0): Place(4, "x"),
+    }
+
+
+def test_what_is_put_into_a_document_takes_the_places_of_what_was_there():
+    document = parse("a: {b: {c: 1}, d: 2}\nf: 3\n", "r.yaml")
+    document.put(*parse_override("a.b=[1.10]"))
+    document.put(*parse_override("g.h.i=x"))
+    assert document.data == {"a": {"b": [1.1], "d": 2}, "f": 3, "g": {"h": {"i": "x"}}}
+    first, second = "--set a.b=[1.10]", "--set g.h.i=x"
+    assert document.places == {
+        (): Place(1),
+        ("a",): Place(1),
+        ("a", "d"): Place(1, "2"),
+        ("f",): Place(2, "3"),
+        ("a", "b"): Place(3, None, first),
+        ("a", "b", 0): Place(3, "1.10", first),
+        ("g",): Place(4, None, second),
+        ("g", "h"): Place(4, None, second),
+        ("g", "h", "i"): Place(4, "x", second),
+    }
+    assert (document.typed(("a", "b", 0)), document.typed(("a", "b")), document.typed(("z",))) == (
+        "1.10",
+        None,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("a.b.0=1", "--set a.b.0=1: a.b.0: 'a.b' is a list; set the whole list"),
+        ("a.b.0.c=1", "--set a.b.0.c=1: a.b.0.c: 'a.b' is a list; set the whole list"),
+        ("a.b", "--set a.b: write PATH=VALUE, as in --set training.gamma=0.95"),
+        ("x={y: 1, y: 2}", "--set x={y: 1, y: 2}: x.y: is given twice, in lines 1 and 1"),
+        ("x=", "--set x=: has no value; write x=null, or x='' for no text"),
+    ],
+)
+def test_what_cannot_be_put_leaves_the_document_as_it_is(override, said):
+    document = parse("a: {b: [1]}", "r.yaml")
+    before = (dict(document.places), dump(document.data))
+    document.put(*parse_override(override))
+    assert (document.places, dump(document.data)) == before
+    with pytest.raises(RecipeError) as caught:
+        document.fail_if_wrong()
+    assert caught.value.problems == (said,)
+
+
+def test_flaws_are_told_once_by_line_and_by_the_nearest_place_that_is_known():
+    document = parse("a: 1\nb:\n  c: 2\n", "r.yaml")
+    document.fail_if_wrong()
+    document.note(("b", "c", "d"), "three")
+    document.note(("b", "x"), "two")
+    document.note(("z",), "whole")
+    document.note(("z",), "because of it", at=("b", "c"))
+    document.note((), "no\x1bkeys")
+    document.note(("b", "x"), "two")
+    with pytest.raises(RecipeError) as caught:
+        document.fail_if_wrong()
+    assert caught.value.problems == (
+        r"r.yaml:1: no\x1bkeys",
+        "r.yaml:1: z: whole",
+        "r.yaml:2: b.x: two",
+        "r.yaml:3: b.c.d: three",
+        "r.yaml:3: z: because of it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "kind"),
+    [
+        (f"{2**53 - 1}e0", 2**53 - 1, int),
+        (f"{2**53}e0", 2.0**53, float),
+        ("-1e20", -1e20, float),
+        ("1.5e0", 1.5, float),
+        ("1E2", 100, int),
+        ("100.0", 100.0, float),
+    ],
+)
+def test_a_whole_number_with_an_exponent_is_whole_as_long_as_it_is_exact(text, number, kind):
+    assert value_of(text) == number
+    assert type(value_of(text)) is kind
+
+
+def test_what_is_read_up_to_the_limit_is_accepted():
+    assert flaws_of(f"[{'x, ' * (MAX_VALUES - 1)}]") == []
+    assert flaws_of(f"[{'x, ' * MAX_VALUES}]") == [(1, f"holds more than {MAX_VALUES} values")]
+    assert flaws_of(f"a: &a 1\nb: [{'*a, ' * MAX_VALUES}]") == [(1, f"holds more than {MAX_VALUES} values")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import json
 import os
@@ -20,7 +21,7 @@ from cbr_reuse.config import MostRelevantConfig
 from cbr_sweep.section import SweepSection
 from cbrcore.config import ComponentConfig, NoSettings, Part, Recipe, Settings
 from cbrcore.errors import CbrError, RecipeError, printable
-from cbrcore.recipe import MAX_BYTES, dump_recipe, load_recipe, read_recipe_text
+from cbrcore.recipe import MAX_BYTES, _read_file, dump_recipe, load_recipe, read_recipe_text, shipped
 from cbrcore.registry import CORE_KEYS, Registrar, Registry
 
 # Sample components: every kind of setting that a real one may have
@@ -209,6 +210,14 @@ def test_nothing_is_no_text(registry: Registry, typed: str):
     for settings_text in (f"label: {typed}", f"words: [a, {typed or '~'}]"):
         with pytest.raises(RecipeError, match=r"agent\.(label|words\[1\]): must be text, got nothing"):
             read(with_agent(settings_text.strip()), registry)
+
+
+def test_of_several_slips_of_use_the_first_is_told(registry: Registry):
+    for first, second in (("usee", "us"), ("us", "usee")):
+        found = problems(PLAIN, registry, f"agent={{k: 1, {first}: lab/learner, {second}: lab/learner}}")
+        assert [problem.partition("}: ")[2] for problem in found] == [
+            f"agent.{first}: unknown key. Did you mean 'use'?"
+        ]
 
 
 @pytest.mark.parametrize("slip", ["usee", "uses", "us", "Use", "USE", "uuse"])
@@ -498,6 +507,63 @@ def test_files_that_cannot_be_read(registry: Registry, tmp_path: Path):
         with pytest.raises(RecipeError) as caught:
             load_recipe(tmp_path / name, registry=registry)
         assert caught.value.problems == (f"{tmp_path / name}: {said}",)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("plain.yaml/r.yaml", "Not a directory"), ("circle.yaml", "Too many levels of symbolic links")],
+)
+def test_what_the_system_does_not_open_is_said_with_its_words(registry: Registry, tmp_path: Path, name, said):
+    (tmp_path / "plain.yaml").write_text(PLAIN)
+    (tmp_path / "circle.yaml").symlink_to("circle.yaml")
+    with pytest.raises(RecipeError) as caught:
+        _read_file(tmp_path / name)
+    assert caught.value.problems == (f"{tmp_path / name}: cannot be read: {said}",)
+
+
+@pytest.mark.parametrize(("size", "fits"), [(MAX_BYTES, True), (MAX_BYTES + 1, False)])
+def test_a_recipe_may_have_so_many_bytes(tmp_path: Path, size: int, fits: bool):
+    (tmp_path / "r.yaml").write_bytes(b"#" * size)
+    with pytest.raises(RecipeError) if not fits else contextlib.nullcontext():
+        assert len(_read_file(tmp_path / "r.yaml")) == size
+
+
+def test_a_byte_that_is_no_text_is_told_with_its_line(tmp_path: Path):
+    (tmp_path / "r.yaml").write_bytes(b"a: 1\nb: 2\nc: \xff\nd: 3\n")
+    with pytest.raises(RecipeError, match=r"r\.yaml:3: is not UTF-8 text"):
+        _read_file(tmp_path / "r.yaml")
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [
+        ("recipes/quickstart.yaml", True),
+        ("recipes/smoke/text_cbr_generated.yaml", True),
+        ("recipes/nothing.yaml", False),
+        ("recipes/smoke", False),
+        ("recipes/../recipes/quickstart.yaml", False),
+        ("other/recipes/quickstart.yaml", False),
+        ("quickstart.yaml", False),
+        ("cbrcore/cli.py", False),
+    ],
+)
+def test_recipes_of_the_package_are_found_by_their_path(tmp_path: Path, monkeypatch, path: str, there: bool):
+    monkeypatch.chdir(tmp_path)
+    found = shipped(Path(path))
+    assert (found is not None) == there
+    assert found is None or (found.is_file() and str(found).endswith(f"/{path}"))
+
+
+def test_only_where_a_run_starts_a_recipe_as_text_needs_its_files(registry: Registry, tmp_path: Path):
+    text = CASES.replace("memory: {}", "memory: {cases: gone}")
+    given = {"folder": tmp_path, "registry": registry}
+    for found in (read_recipe_text(text, "r", **given), read_recipe_text(text, "r", starts=False, **given)):
+        assert (found.directory, found.memory.settings.cases) == (tmp_path.resolve(), "gone")
+    with pytest.raises(RecipeError) as caught:
+        read_recipe_text(text, "r.yaml", starts=True, **given)
+    assert caught.value.problems == (
+        f"r.yaml:5: memory.cases: {tmp_path / 'gone'}: no such file or folder. cbr cases export RUN DIR",
+    )
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="needs file permissions")

@@ -7,12 +7,25 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbrcore.errors import CbrError, RunFailed, link_to_nowhere, os_failure, printable
+from cbrcore.errors import (
+    CbrError,
+    Interrupted,
+    ModelError,
+    RecipeError,
+    RunFailed,
+    closest,
+    free_mebibytes,
+    link_to_nowhere,
+    os_failure,
+    printable,
+    suggest,
+)
 
 ERRORS = [
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENAMETOOLONG, errno.ELOOP,
@@ -48,6 +61,91 @@ def test_links_to_nowhere_are_told_with_their_target(tmp_path: Path):
     assert link_to_nowhere(tmp_path / "link") == link_to_nowhere(tmp_path / "link" / "below" / "it") == said
     assert "(-> loop)" in str(link_to_nowhere(tmp_path / "loop"))
     assert link_to_nowhere(tmp_path / "here" / "missing") is None
+
+
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [
+        (errno.EACCES, "see to the permissions there, or name another place"),
+        (errno.EPERM, "see to the permissions there, or name another place"),
+        (errno.EROFS, "it can only be read there; name another place"),
+        (errno.ENOSPC, "make room there, or name another place"),
+        (errno.EDQUOT, "make room there, or name another place"),
+        (errno.EFBIG, "raise the limit (ulimit -f), or name another place"),
+        (errno.ENAMETOOLONG, "take a shorter name"),
+        (errno.ELOOP, "the link leads back to itself; name what it should lead to"),
+        (errno.EISDIR, "name a file"),
+        (errno.ENOTDIR, "a file stands where a folder is needed; name another place"),
+        (errno.EEXIST, "something else is there; name another place"),
+        (errno.ENOENT, "see whether it is still there, or name another place"),
+        (errno.EMFILE, "raise the limit: ulimit -n 4096"),
+        (errno.EIO, "try again, or name another place"),
+    ],
+)
+def test_what_to_do_about_a_refusal(number: int, hint: str, tmp_path: Path):
+    told = os_failure(OSError(number, "so", os.fsencode(tmp_path / "x")), "elsewhere")
+    assert (type(told), told.hint, str(told)) == (CbrError, hint, f"{told.message}\n  {hint}")
+    room = f" ({free_mebibytes(str(tmp_path))} MiB free)" if number in (errno.ENOSPC, errno.EDQUOT) else ""
+    assert told.message.split("(")[0] == f"{tmp_path / 'x'}: so{room}".split("(")[0]
+    assert os_failure(OSError(number, "so")).hint == hint
+
+
+def test_an_error_without_a_number_is_told_with_its_own_words():
+    told = os_failure(OSError("something else"), "/a")
+    assert (told.message, told.hint) == ("/a: something else", "try again, or name another place")
+
+
+def test_room_is_that_of_the_folder_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    asked: list[str] = []
+
+    def usage(path: str) -> SimpleNamespace:
+        asked.append(path)
+        return SimpleNamespace(free=5 * 2**20 + 17)
+
+    monkeypatch.setattr("cbrcore.errors.shutil.disk_usage", usage)
+    (tmp_path / "file").write_text("")
+    for path in ("", "a/b/c", "file", "file/x"):
+        assert free_mebibytes(str(tmp_path / path)) == 5
+    assert free_mebibytes("nothing_here/x") == 5
+    assert asked == [str(tmp_path)] * 4 + ["."]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (CbrError("m"), 2, "m"),
+        (CbrError("m", hint=""), 2, "m\n  "),
+        (ModelError("m", hint="h"), 2, "m\n  h"),
+        (RunFailed("m", hint="h"), 1, "m\n  h"),
+        (Interrupted("m"), 130, "m"),
+        (RecipeError(["b", "a"], hint="h"), 2, "b\na\n  h"),
+    ],
+)
+def test_an_error_has_its_code_and_its_hint_on_a_line_of_its_own(error: CbrError, code: int, said: str):
+    assert (error.exit_code, str(error)) == (code, said)
+    assert not isinstance(error, RecipeError) or error.problems == ("b", "a")
+
+
+WORDS = ["vq", "lsh", "projection", "fsq", "projections"]
+
+
+@pytest.mark.parametrize(
+    ("name", "choices", "best", "said"),
+    [
+        ("vq", WORDS, "vq", "Did you mean 'vq'?"),
+        ("projectoin", WORDS, "projection", "Did you mean 'projection'?"),
+        ("lhs", WORDS, "lsh", "Did you mean 'lsh'?"),
+        ("qqqq", WORDS, None, "Choose one of: fsq, lsh, projection, projections, vq."),
+        ("qqqq", ["b", "a", "b"], None, "Choose one of: a, b."),
+        ("x", [], None, "There is none."),
+        ("abcdefghij", ["abcdef"], "abcdef", "Did you mean 'abcdef'?"),  # 0.75 alike
+        ("abcdefghij", ["abcd"], None, "Choose one of: abcd."),  # 0.57 alike
+    ],
+)
+def test_what_was_probably_meant(name: str, choices: list[str], best: str | None, said: str):
+    assert closest(name, iter(choices)) == best
+    assert suggest(name, iter(choices)) == said
+    assert closest(name, choices, cutoff=1.0) == (name if name in choices else None)
 
 
 @given(st.text())

@@ -207,3 +207,57 @@ def test_kinds_are_the_parts_of_a_recipe_and_launchers():
     from cbrcore.recipe.model import PARTS
 
     assert {*PARTS, "launcher"} < set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("broken/x", "Its plugin could not be loaded: ImportError: no module named x"),
+        ("broken", "Its plugin could not be loaded: ImportError: no module named x"),
+        ("sing", "Did you mean 'acme/sign'?"),
+        ("cbr_vq/vqq", "Did you mean 'cbr_vq/vq'?"),
+        ("acme_sign", "Did you mean 'acme/sign'?"),
+        ("zzzz", "Choose one of: acme/sign, acme/vq, cbr_vq/vq."),
+    ],
+)
+def test_why_a_name_is_unknown(registry: Registry, name: str, said: str):
+    assert registry.why_unknown(name, registry.of_kind("quantizer")) == said
+
+
+def test_names_that_several_plugins_offer_clash(registry: Registry):
+    registry.extend(offer("other", "agent", "vq"))
+    clashes = registry.clashes("quantizer")
+    assert {name: [c.plugin for c in found] for name, found in clashes.items()} == {"vq": ["acme", "cbr_vq"]}
+    assert registry.clashes("agent") == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "said"),
+    [
+        ("command", "run", "the command 'run' is the core's own (cbrcore); take another name"),
+        ("command", "list-plugins", "the command 'list-plugins' is the core's own"),
+        ("recipe_section", "run", "the recipe section 'run' is the core's own (cbrcore)"),
+        ("recipe_section", "memory", "the recipe section 'memory' is the core's own"),
+        ("command", "memory", None),
+        ("recipe_section", "check", None),
+        ("agent", "run", None),
+    ],
+)
+def test_names_of_the_core_are_taken_in_their_own_kind(kind: str, name: str, said: str | None):
+    if said is None:
+        assert [c.name for c in offer("p", kind, name)] == [name]
+    else:
+        with pytest.raises(PluginError) as caught:
+            offer("p", kind, name)
+        assert caught.value.message.startswith(said)
+
+
+def test_what_is_offered_is_kept_as_it_was_said():
+    registrar = Registrar("agent", "p")
+    registrar.add("a-b_2", factory="a.b:C")
+    registrar.add("c", factory="d:E", config="f:G", summary="s", requires=["x", "y"], brings={"learner": "p/z"})
+    assert registrar.components == [
+        Component("agent", "p", "a-b_2", "a.b:C", "cbrcore.config:NoSettings", "", (), {}),
+        Component("agent", "p", "c", "d:E", "f:G", "s", ("x", "y"), {"learner": "p/z"}),
+    ]
+    assert [c.qualified for c in registrar.components] == ["p/a-b_2", "p/c"]

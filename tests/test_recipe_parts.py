@@ -540,3 +540,77 @@ def test_of_another_part_only_its_use_line_is_told():
     assert [found.path for found in inner] == ["agent.inner.use", "users"]
     outer = differences(one, {"agent": {"use": "a/w"}, "users": 1})
     assert [found.path for found in outer] == ["agent.use", "agent.inner.use"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "reuse", "threshold", "retry"),
+    [
+        ("{retry_failed: false, threshold: 0.6}", None, 0.6, False),
+        ("{retry_failed: false}", "{}", 0.7, False),
+        ("{retry_failed: true}", "{}", 0.7, True),
+        ("{}", "{retry_failed: false}", 0.7, False),
+        ("{}", None, 0.7, True),
+    ],
+)
+def test_a_setting_that_stood_in_the_memory_is_taken_to_where_it_belongs(
+    registry: Registry, memory: str, reuse: str | None, threshold: float, retry: bool
+):
+    text = CASES.replace("memory: {}", f"memory: {memory}") + (f"reuse_policy: {reuse}\n" if reuse else "")
+    recipe = read(text, registry)
+    assert (recipe.memory.settings.threshold, recipe.reuse_policy.settings.retry_failed) == (threshold, retry)
+    assert read(dump_recipe(recipe), registry) == recipe
+
+
+def test_a_setting_that_stands_in_both_places_is_a_mistake_in_the_old_one(registry: Registry):
+    text = CASES.replace("memory: {}", "memory: {retry_failed: true}") + "reuse_policy: {retry_failed: false}\n"
+    (problem,) = problems(text, registry)
+    assert problem.startswith(
+        "r.yaml:8: memory.retry_failed: unknown key. Did you mean reuse_policy.retry_failed?"
+    )
+
+
+@pytest.mark.parametrize(("first", "second"), [("lab/joint", "lab/deep"), ("lab/deep", "lab/joint")])
+def test_of_two_parts_that_bring_one_kind_the_first_of_the_recipe_counts(first: str, second: str):
+    more = [*offer("environment", "zoo/one", learner=first), *offer("agent", "zoo/two", learner=second)]
+    recipe = read(PLAIN, registry_of([*OFFERED, *more]), "environment.use=one", "agent.use=two", *PLAYS)
+    assert recipe.learner.use == first
+
+
+EITHER = "needs either 'episodes' or 'env_steps', and not both; as in 'episodes: 100'"
+PLAYS = ("context_encoder.use=graph", "quantizer.use=codes", "memory={}")
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        ("run: {}", f"5: run: {EITHER}"),
+        ("run: {num_envs: 2}", f"5: run: {EITHER}"),
+        ("run: {episodes: 1, env_steps: 1}", f"5: run: {EITHER}"),
+        ("run: {episodes: x}", "5: run.episodes: must be a whole number, got the text 'x'"),
+        ("run: {episodes: 1, env_steps: x}", "5: run.env_steps: must be a whole number, got the text 'x'"),
+        ("run: null", "1: does not say how long to run; add 'run: {episodes: 100}'"),
+        ("run: 3", "5: run: must be a section of 'key: value' lines; write {} for its defaults"),
+    ],
+)  # fmt: skip
+def test_a_recipe_says_once_how_long_to_run(registry: Registry, run: str, said: str):
+    found = problems(PLAIN.replace("run: {episodes: 100}", run), registry)
+    assert found == [f"r.yaml:{said}"]
+
+
+@pytest.mark.parametrize("run", ["{episodes: 0}", "{env_steps: 1}", "{episodes: 3, env_steps: null}"])
+def test_one_way_of_saying_how_long_is_enough(registry: Registry, run: str):
+    assert read(PLAIN.replace("{episodes: 100}", run), registry).run.num_envs == 1
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("agent.k=2", "agent.use=plain"),
+        ("agent.use=plain", "agent.k=2"),
+        ("agent={use: joint}", "agent.k=2", "agent.use=plain"),
+        ("agent.k=2", "agent={use: plain}"),
+        ("agent.use=joint", "agent.use=plain", "agent.k=2"),
+    ],
+)
+def test_sections_are_set_before_what_is_in_them_and_use_before_the_rest(registry: Registry, overrides):
+    assert read(PLAIN, registry, *overrides).agent == Part(use="lab/plain", settings=KConfig(k=2))

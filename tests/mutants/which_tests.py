@@ -28,7 +28,7 @@ NEAR = {
     "cbrcore/plugins.py": "test_plugins test_registry test_thirdparty",
     "cbrcore/registry.py": "test_registry test_plugins test_recipe",
     "cbrcore/rng.py": "test_rng test_trainer",
-    "cbrcore/tables.py": "test_console test_trainer",
+    "cbrcore/tables.py": "test_console test_trainer test_tables",
     "cbrcore/types.py": "test_types test_reasoner test_trainer test_memory",
     "cbrcore/cycle/evaluation.py": "test_trainer test_parallel test_records",
     "cbrcore/cycle/reasoner.py": "test_reasoner test_memory_options test_joint test_trainer",

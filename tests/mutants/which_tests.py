@@ -17,7 +17,7 @@ RECIPE = "test_recipe test_recipe_text test_recipe_words test_recipe_parts test_
 RUNS = "test_trainer test_runs test_resuming test_records test_recorders"
 NEAR = {
     "cbrcore/__init__.py": "test_plugins test_door",
-    "cbrcore/cli.py": "test_progress test_plugins test_cli test_errors",
+    "cbrcore/cli.py": "test_cli test_plugins test_progress test_errors",
     "cbrcore/commands.py": "test_cli test_errors",
     "cbrcore/config.py": f"test_config test_defaults {RECIPE} test_trainer",
     "cbrcore/console.py": "test_console test_progress test_trainer test_cli",

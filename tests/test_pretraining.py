@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from parts import PullingQuantizer
+from parts import PullingQuantizer, ScriptedAgent
 from test_trainer import item
 from toy_run import parts, recipe, run
 
 from cbr_a2c.learner import A2cLearner
 from cbr_pretrain.config import PretrainConfig
+from cbr_pretrain.contrastive import ContrastivePretraining
 from cbr_pretrain.experience import collect_experience, collect_while_learning
-from cbr_pretrain.pairs import Experience, PairSampler, measure_similarities, pretrain_retriever
+from cbr_pretrain.pairs import Experience, PairSampler, PretrainReport, measure_similarities, pretrain_retriever
 from cbr_pretrain.retriever_file import load_retriever, save_retriever
+from cbr_pretrain.session import Collector, RetrieverMaking
 from cbrcore.config import Part, TrainingConfig
+from cbrcore.console import StopRequest
 from cbrcore.cycle.reasoner import CaseBasedReasoner
-from cbrcore.errors import RunFolderError
+from cbrcore.errors import Interrupted, RunFolderError
+from cbrcore.interfaces import Build, Scene
+from cbrcore.rng import derive_seed
+from cbrcore.runs import Work
 from cbrcore.runs.files import seal
+from cbrcore.runs.folder import RunFolder
 
 SMOKE = Path(__file__).parents[1] / "recipes" / "smoke" / "text_cbr_generated.yaml"
 
@@ -132,6 +140,117 @@ def test_collecting_does_not_depend_on_how_many_play_at_once():
         return sorted((e.situation.triples, e.seeds, e.template, e.rewarded) for play in plays for e in play)
 
     assert collected(1) == collected(3)
+
+
+class Remembering:
+    """A situation is how many steps there were before, and whether they are those that were seen."""
+
+    def situation(self, observation, past):
+        return observation.steps, tuple(each.steps for each in past)
+
+
+@pytest.mark.parametrize("collect", ["random", "learning"])
+def test_a_situation_is_that_of_the_whole_past(collect):
+    """Also of steps whose action has no context ("look")."""
+    built = parts()
+    if collect == "random":
+        plays = list(collect_experience([built.environment], Remembering(), passes=2, seed=5))
+    else:
+        plain = CaseBasedReasoner(ScriptedAgent())
+        how = TrainingConfig(), A2cLearner()
+        plays = list(
+            collect_while_learning(
+                [built.environment], Remembering(), plain, *how, passes=2, streams=built.streams
+            )
+        )
+    situations = [each.situation for play in plays for each in play]
+    assert max(steps for steps, _ in situations) > 1
+    assert situations == [(steps, tuple(range(steps))) for steps, _ in situations]
+
+
+def test_256_pairs_of_each_kind_are_measured():
+    """Those that a sampler with a stream of its own draws, whatever was drawn before."""
+    retriever = parts().reasoner.retriever
+    names = ["book", "plate", "coat", "shelf", "rack", "hook"]
+    experience = [item(name, "put", number % 2 == 0) for number, name in enumerate(names)]
+    drawn = PairSampler(experience, np.random.default_rng(derive_seed(7, "similarities"))).kinds(256)
+    contexts = dict(zip(names, retriever.encoder.contexts_of_pairs([("state", (n,)) for n in names]), strict=True))
+    found = measure_similarities(retriever, experience, seed=7)
+    for kind in ("same", "failed"):
+        pairs = drawn[kind]
+        assert len(pairs) == 256
+        sims = [torch.cosine_similarity(*(contexts[e.seeds[0]] for e in pair), dim=0).clamp(0) for pair in pairs]
+        assert getattr(found, kind) == pytest.approx(float(torch.stack(sims).mean()), abs=1e-6)
+
+
+def test_where_nothing_was_rewarded_nothing_is_trained():
+    experience = [item("book", "put", False), item("plate", "put", False)]
+    built = parts()
+    before = built.reasoner.retriever.digest()
+    config = PretrainConfig(episodes=1, epochs=3, batch_size=4)
+    report = pretrain_retriever(
+        built.reasoner.retriever, experience, config, margin=0.5, clip=1.0, streams=built.streams
+    )
+    assert report == PretrainReport(0, 0, 0, 0.0, 0.0)
+    assert built.reasoner.retriever.digest() == before
+
+
+class Counting:
+    """[title, total, steps that were told] of each phase."""
+
+    def __init__(self) -> None:
+        self.phases: list[list] = []
+
+    def phase(self, title: str, total: int, done: int = 0) -> None:
+        self.phases.append([title, total, done])
+
+    def advance(self, note: str = "") -> None:
+        self.phases[-1][-1] += 1
+
+
+@pytest.mark.parametrize("passes", [1, 3, 5])
+@pytest.mark.parametrize("collector", ["of a run", "random", "learning"])
+def test_as_many_steps_are_announced_as_are_told(tmp_path, collector, passes):
+    """And what was made does not depend on who asks for it: a run, or the command."""
+    told, built = Counting(), parts()
+    config = PretrainConfig(episodes=passes, epochs=2, batch_size=4, positives_above=1.0)
+    if collector == "of a run":
+        training = recipe().training
+        scene = Scene(
+            built.environments,
+            built.reasoner,
+            training,
+            built.streams,
+            built.clock,
+            tmp_path,
+            told.phase,
+            told.advance,
+        )
+        ContrastivePretraining(config, Build()).run(scene)
+    else:
+        folder = RunFolder.create("toy", tmp_path / "made")
+        folder.write_text("recipe.yaml", "name: toy\n")
+        learning = parts()
+        learning = replace(learning, reasoner=CaseBasedReasoner(ScriptedAgent()))
+        agent = Collector(recipe(), learning, A2cLearner()) if collector == "learning" else None
+        RetrieverMaking(Work(recipe(), folder, built, told, StopRequest()), config, agent).run()
+        folder.close()
+        facts = json.loads((tmp_path / "made" / "pretraining.json").read_text())
+        assert (facts["schema"], facts["seed"], facts["episodes"]) == (1, 5, passes)
+        assert facts["retriever"] == built.reasoner.retriever.digest()
+    collecting, training = told.phases
+    assert collecting == ["collecting experience (game plays)", 2 * passes, 2 * passes]
+    assert training in [["pretraining the retriever (epochs)", 2, told] for told in (1, 2)]  # it may stop early
+
+
+def test_making_a_retriever_stops_when_the_user_asks(tmp_path):
+    folder, stop, told = RunFolder.create("toy", tmp_path / "made"), StopRequest(), Counting()
+    stop.requested = True
+    making = RetrieverMaking(Work(recipe(), folder, parts(), told, stop), PretrainConfig(episodes=2), None)
+    with pytest.raises(Interrupted, match="nothing is kept"):
+        making.run()
+    folder.close()
+    assert told.phases == [["collecting experience (game plays)", 4, 1]]
 
 
 # -- the file --------------------------------------------------------------------------------------------------

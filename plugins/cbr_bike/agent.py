@@ -27,7 +27,7 @@ from cbrcore.interfaces import AgentInput, PolicyOutput
 class TwoGraphPolicy(nn.Module):
     """Bidirectional attention between two graphs, then what each says about a command. Vectors are w = 2h wide."""
 
-    def __init__(self, width: int, features: int = 0) -> None:
+    def __init__(self, width: int, features: int) -> None:
         super().__init__()
         self.meet = CoAttention(width)
         self.merge_local = nn.Linear(4 * width, width, bias=False)

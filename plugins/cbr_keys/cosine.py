@@ -32,18 +32,18 @@ def cosines(left: Tensor, right: Tensor) -> Tensor:
 
 
 def on_grid(vectors: Tensor) -> Tensor:
-    """Vectors [n, d] scaled to length 1 in doubles, coordinates rounded to multiples of 2^-26; no gradient.
+    """Vectors [..., d] scaled to length 1 in doubles, coordinates rounded to multiples of 2^-26; no gradient.
 
     A row's length is added up in doubles. If its last bit depended on the other rows (it does not on a CPU), that
     would move a coordinate to the next multiple once in 10^8 times.
     """
     wide = vectors.detach().double()
-    lengths = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)  # [n, 1]
+    lengths = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)  # [..., 1]
     units = wide / torch.where(lengths > SHORTEST, lengths, torch.inf)
     return (units * GRID).round() / GRID
 
 
 def unit(vectors: Tensor) -> Tensor:
-    """Vectors [n, d] scaled to length 1; zero stays zero, with gradient zero."""
+    """Vectors [..., d] scaled to length 1; zero stays zero, with gradient zero."""
     lengths = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return vectors / torch.where(lengths > SHORTEST, lengths, torch.inf)

@@ -33,8 +33,7 @@ class HashIndex:
         self._keys = Rows(planes.shape[-1], torch.float32, str(planes.device))
         self._units = Rows(planes.shape[-1], torch.float64, str(planes.device))
         self._places = Places()
-        self._fresh: FreshCache[Tensor] = FreshCache([planes])
-        self._fill([])
+        self._fresh: FreshCache[Tensor] = FreshCache([planes])  # empty: the first use makes the buckets
 
     def __len__(self) -> int:
         return len(self._places)

@@ -89,12 +89,9 @@ class PairSampler:
         """At most `count` random pairs of each kind, see `PairSimilarities`; no pair of an item with itself."""
         found: dict[str, list[tuple[Experience, Experience]]] = {"same": [], "different": [], "failed": []}
         for item in (self._pick(self.rewarded) for _ in range(count if self.rewarded else 0)):
-            others = [
-                e for template, group in self._by_template.items() if template != item.template for e in group
-            ]
             same = [e for e in self._by_template[item.template] if e != item]
             failed = self._failed_by_template[item.template]
-            for kind, group in (("same", same), ("different", others), ("failed", failed)):
+            for kind, group in (("same", same), ("different", self._of_other_templates(item)), ("failed", failed)):
                 if group:
                     found[kind].append((item, self._pick(group)))
         return found
@@ -142,9 +139,9 @@ class PretrainReport:
 
     items: int
     rewarded: int
-    epochs: int
-    positives_above_tau: float
-    negatives_above_tau: float
+    epochs: int = 0
+    positives_above_tau: float = 0.0
+    negatives_above_tau: float = 0.0
     before: PairSimilarities = PairSimilarities()
     after: PairSimilarities = PairSimilarities()
 
@@ -166,13 +163,13 @@ def pretrain_retriever(
     sampler = PairSampler(experience, streams.numpy("pretrain-pairs"))
     if not sampler.rewarded:
         log.warning("pretraining skipped: no action was rewarded while collecting experience")
-        return PretrainReport(len(sampler), 0, 0, 0.0, 0.0)
+        return PretrainReport(len(sampler), 0)
     with torch.no_grad():
         pairs = [(e.situation, e.seeds) for e in sampler.rewarded + sampler.failed]
         retriever.quantizer.fit(retriever.encoder.contexts_of_pairs(pairs), streams.torch("fit"))
     parameters = retriever.parameters()
     optimizer = GuardedAdam("pretraining", parameters, learning_rate=config.learning_rate, clip=clip)
-    report = PretrainReport(len(sampler), len(sampler.rewarded), 0, 0.0, 0.0)
+    report = PretrainReport(len(sampler), len(sampler.rewarded))
     before = measure_similarities(retriever, experience, streams.seed)
     batches = min(MOST_BATCHES, max(1, sampler.pairs // config.batch_size))
     for epoch in range(1, config.epochs + 1):

@@ -30,7 +30,7 @@ CBR_PARTS = ("context_encoder", "quantizer", "memory", "reuse_policy", "retain_p
 
 
 def pretrain(
-    recipe: Recipe, collector: Recipe | None, plugins: PluginReport, out: Path | None, *, overwrite: bool = False
+    recipe: Recipe, collector: Recipe | None, plugins: PluginReport, out: Path | None, *, overwrite: bool
 ) -> tuple[PretrainReport, Path]:
     """Pretrain the recipe's retriever in `out`, or in a new folder under runs/.
 

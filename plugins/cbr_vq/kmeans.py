@@ -44,7 +44,7 @@ def _means(samples: Tensor, codes: Tensor, centres: Tensor) -> Tensor:
     rows = codes.unsqueeze(-1).expand_as(samples)  # [D, n, w]
     sums = torch.zeros_like(centres).scatter_add(1, rows, samples)
     counts = torch.zeros_like(centres).scatter_add(1, rows, torch.ones_like(samples))
-    return torch.where(counts > 0, sums / counts.clamp(min=1), centres)
+    return torch.where(counts > 0, sums / counts, centres)
 
 
 def _spread_out(samples: Tensor, count: int, generator: torch.Generator) -> Tensor:

@@ -138,6 +138,10 @@ class GraphAgentSuite(AgentSuite):
             optimizer.step()
         assert [int(output.logits.argmax()) for output in agent.policy(inputs)] == right
 
+    def test_its_weights_are_on_the_device_that_was_asked_for(self, build: Build):
+        agent = self.make(replace(build, device="meta"))
+        assert {each.device.type for each in (*agent.parameters(), *agent.buffers())} == {"meta"}
+
     def test_a_missing_text_encoder_is_named(self, build: Build):
         with pytest.raises(CbrError, match="text_encoder"):
             self.make(replace(build, text_encoder=None))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from parts import act
@@ -160,6 +162,11 @@ class KeySuite(QuantizerSuite):
         assert torch.equal(index.similarities(queries), fresh.similarities(queries))
         index.key(0).zero_()  # a copy
         assert torch.equal(index.keys(), keys[left])
+
+    def test_its_tensors_and_its_keys_are_on_the_device_that_was_asked_for(self, build: Build):
+        quantizer = self.make(replace(build, device="meta", context_dim=DIM))
+        assert {each.device.type for each in quantizer.state_dict().values()} <= {"meta"}
+        assert quantizer.index().keys().device.type == "meta"
 
     def test_a_memory_of_its_keys_survives_files(self, build: Build, tmp_path):
         quantizer = self.fitted(build)

@@ -157,6 +157,11 @@ def test_a_name_is_computed_once_per_process(monkeypatch):
     assert sorted(computed) == ["cup", "shelf"]
 
 
+def test_its_weights_are_on_the_device_that_was_asked_for():
+    made = EntityEncoder(EntityConfig(dim=6), Build(text_encoder=Names(), device="meta"))
+    assert {each.device.type for each in (*made.parameters(), *made.buffers())} == {"meta"}
+
+
 def test_a_recipe_without_a_text_encoder_is_told_so():
     with pytest.raises(CbrError, match="text_encoder"):
         EntityEncoder(EntityConfig(), Build())

@@ -14,6 +14,7 @@ from cbr_entity.section import map_figure, object_table
 from cbr_report.folders import read_folders
 from cbr_report.runs import Group, Runs, group
 from cbr_report.write import write_report
+from cbrcore import CbrError
 
 
 def test_the_map_shows_every_object_in_the_colour_of_its_place():
@@ -77,6 +78,29 @@ def test_the_objects_of_a_real_run(games_dir, cbr, tmp_path):
         accuracies = [float(cell) for cell in row[3:]]
         assert all(0 <= accuracy <= 1 for accuracy in accuracies)
         assert max(accuracies) == accuracies[-1] > accuracies[-2]
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (CbrError("it lacks a part"), "it lacks a part"),
+        (ValueError("odd"), "ValueError: odd"),
+        (KeyError(3), "KeyError: 3"),
+    ],
+)
+def test_what_is_in_the_way_of_a_map_is_a_note_about_the_first_run_of_a_group(tmp_path, monkeypatch, error, says):
+    def failing(*arguments):
+        raise error
+
+    folders = []
+    for seed in range(3):
+        text = recipe_text("entity.yaml", f"bike_cbr_entity-level=easy-seed={seed}")
+        folders.append(write_run(tmp_path / f"run{seed}", text, results(seed, {"in": played(1, 1)})))
+    found = Runs(group(read_folders(folders).runs), plugins())
+    assert [len(each.runs) for each in found.groups] == [3]
+    monkeypatch.setattr("cbr_entity.objects.object_map", failing)
+    assert object_maps(found) == []
+    assert found.notes == [f"{folders[0]}: no map of the objects: {says}"]
 
 
 def test_runs_without_such_an_encoder_have_no_map(tmp_path):

@@ -245,6 +245,22 @@ def test_an_agent_that_would_not_listen_is_refused(build: Build):
         JointAgent(config, replace(build, make=lambda setting, build: RandomAgent(NoSettings(), build)))
 
 
+@pytest.mark.parametrize("more", [-1, 1, 8])
+def test_an_agent_that_takes_in_another_number_of_features_is_refused(build: Build, more: int):
+    def make(setting: str, build: Build) -> nn.Module:
+        return AGENTS["text"](replace(build, action_features=build.action_features + more))
+
+    config = JointConfig(agent=Part(use="cbr_text/text", settings=NoSettings()), width=4)
+    with pytest.raises(CbrError, match="cbr_text/text cannot be told about candidates"):
+        JointAgent(config, replace(build, make=make))
+
+
+@pytest.mark.parametrize("inner", AGENTS)
+def test_its_weights_are_on_the_device_that_was_asked_for(build: Build, inner: str):
+    agent = joint(replace(build, device="meta"), inner)
+    assert {each.device.type for each in (*agent.parameters(), *agent.buffers())} == {"meta"}
+
+
 def test_a_missing_text_encoder_is_named(build: Build):
     with pytest.raises(CbrError, match="the joint agent needs a text encoder"):
         joint(replace(build, text_encoder=None))

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from cbr_keys.codes import CodeIndex
 from cbr_keys.cosine import cosine, cosines, on_grid, unit
+from cbr_keys.places import Places
 from cbr_keys.rows import Rows
 from cbr_keys.vectors import CosineIndex
 
@@ -89,6 +90,13 @@ def test_a_zero_vector_has_no_direction_and_no_gradient():
     assert units.tolist() == [[0.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
     units.sum().backward()
     assert vectors.grad.tolist() == [[0.0, 0.0], [0.0, 0.0], [0.5, 0.0]]
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 3), (2, 3), (3, 3), (4, 2, 3), (2, 3, 3), (2, 2, 2, 3)])
+@pytest.mark.parametrize("scaled", [on_grid, unit])
+def test_vectors_are_the_last_dimension_whatever_comes_before_it(scaled, shape):
+    vectors = normal(*shape, seed=4)
+    assert torch.equal(scaled(vectors), scaled(vectors.reshape(-1, 3)).view(shape))
 
 
 # -- rows and indexes ------------------------------------------------------------------------------------------
@@ -176,6 +184,17 @@ def test_many_keys_and_many_parts(count, parts):
     expected = torch.stack([(query == keys).float().sum(dim=-1) / parts for query in queries])
     assert torch.equal(found, expected)
     assert torch.equal(found.amax(dim=1), torch.ones(len(queries)))
+
+
+@pytest.mark.parametrize(
+    ("stored", "most"), [(1, 0), (64, 0), (66, 64), (74, 65), (146, 73), (147, 73), (1000, 168)]
+)
+def test_a_table_is_crowded_when_64_rows_and_an_eighth_of_the_rest_have_left(stored, most):
+    """`most`: so many may leave, and not one more; all of 64 and less."""
+    places = Places()
+    places.add(stored)
+    left = next((n for n in range(stored + 1) if places.crowded or (n < stored and places.remove(0) < 0)), 0)
+    assert left == (most + 1 if most else 0)
 
 
 def test_the_keys_of_an_index_are_a_copy():

@@ -291,3 +291,8 @@ def test_a_paragraph_is_computed_once_per_process(monkeypatch):
 def test_a_recipe_without_a_text_encoder_is_told_so():
     with pytest.raises(CbrError, match="text_encoder"):
         MultiParagraphEncoder(MultiParagraphConfig(), Build())
+
+
+def test_its_weights_are_on_the_device_that_was_asked_for():
+    made = MultiParagraphEncoder(MultiParagraphConfig(dim=7), Build(text_encoder=WORDS, device="meta"))
+    assert {each.device.type for each in (*made.parameters(), *made.buffers())} == {"meta"}

@@ -437,3 +437,8 @@ def test_settings() -> None:
     for wrong in ({"lambda": 1.5}, {"layers": 0}, {"dropout": 1.0}, {"heads": 0}, {"spread": 1}):
         with pytest.raises(ValueError):
             SeededGatConfig(**wrong)
+
+
+def test_its_weights_are_on_the_device_that_was_asked_for() -> None:
+    made = SeededGat(SeededGatConfig(heads=4, relations=True, dim=12), Build(text_encoder=WORDS, device="meta"))
+    assert {each.device.type for each in (*made.parameters(), *made.buffers())} == {"meta"}

@@ -116,6 +116,12 @@ def test_long_texts_are_cut_after_the_newest_words(tmp_path):
     torch.testing.assert_close(cut.logits, whole.logits)
 
 
+def test_its_weights_are_on_the_device_that_was_asked_for(tmp_path):
+    encoder = UntrainedEncoder(UntrainedConfig(dim=16), Build(cache_dir=tmp_path))
+    a = TextAgent(TextConfig(hidden=8), Build(cache_dir=tmp_path, text_encoder=encoder, device="meta"))
+    assert {each.device.type for each in a.parameters()} == {"meta"}
+
+
 def test_a_missing_text_encoder_is_named(tmp_path):
     with pytest.raises(CbrError, match="text_encoder"):
         TextAgent(TextConfig(), Build(cache_dir=tmp_path))

@@ -168,6 +168,12 @@ def test_entries_move_by_the_codebook_term_alone_and_contexts_by_the_commitment_
     torch.testing.assert_close(contexts.grad, leaf.grad)
 
 
+def test_its_tensors_are_on_the_device_that_was_asked_for():
+    vq = VectorQuantizer(VectorQuantizerConfig(parts=2), Build(context_dim=4, device="meta"))
+    assert {each.device.type for each in vq.state_dict().values()} == {"meta"}
+    assert vq.index().keys().device.type == "meta"
+
+
 def test_parts_must_divide_the_width():
     with pytest.raises(CbrError, match=r"7 parts do not divide the width d = 24 .*\n.*6, 8"):
         VectorQuantizer(VectorQuantizerConfig(parts=7), Build(context_dim=24))
@@ -359,6 +365,16 @@ def test_an_entry_is_dead_after_so_many_updates_without_use_in_a_row(after):
         assert vq.idle[0, 0] == 0  # in use
         assert vq.idle[0, 1] == (count if count < after else 0)
     assert len(places(vq)) == 2
+
+
+@pytest.mark.parametrize("waiting", [3, 4, 9])
+def test_a_dead_entry_waits_until_it_is_needed(waiting):
+    vq = with_dead_entries(1, revive_after=3)
+    for count in range(1, waiting + 1):
+        vq.maintain(directions(0, 5), generator())
+        assert (len(places(vq)), vq.idle[0, 1].item()) == (1, count)
+    vq.maintain(directions(0, 90), generator())
+    assert places(vq) == pytest.approx([0, 90])
 
 
 def test_a_revived_entry_stays_near_the_data_and_in_use_while_training_goes_on():

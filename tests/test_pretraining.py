@@ -17,15 +17,25 @@ from cbr_a2c.learner import A2cLearner
 from cbr_pretrain.config import PretrainConfig
 from cbr_pretrain.contrastive import ContrastivePretraining
 from cbr_pretrain.experience import collect_experience, collect_while_learning
-from cbr_pretrain.pairs import Experience, PairSampler, PretrainReport, measure_similarities, pretrain_retriever
+from cbr_pretrain.pairs import (
+    Experience,
+    PairSampler,
+    PairSimilarities,
+    PretrainReport,
+    measure_similarities,
+    pretrain_retriever,
+)
 from cbr_pretrain.retriever_file import load_retriever, save_retriever
-from cbr_pretrain.session import Collector, RetrieverMaking
-from cbrcore.config import Part, TrainingConfig
+from cbr_pretrain.session import Collector, RetrieverMaking, collector_overrides, pretraining_of
+from cbr_pretrain.table import pretraining_table
+from cbrcore.config import NoSettings, Part, TrainingConfig
 from cbrcore.console import StopRequest
 from cbrcore.cycle.reasoner import CaseBasedReasoner
-from cbrcore.errors import Interrupted, RunFolderError
+from cbrcore.errors import CbrError, Interrupted, RunFolderError
 from cbrcore.interfaces import Build, Scene
-from cbrcore.rng import derive_seed
+from cbrcore.plugins import load_plugins
+from cbrcore.recipe import load_recipe
+from cbrcore.rng import Streams, derive_seed
 from cbrcore.runs import Work
 from cbrcore.runs.files import seal
 from cbrcore.runs.folder import RunFolder
@@ -110,6 +120,73 @@ def test_the_codebooks_start_from_the_contexts_of_all_experience():
     retriever, before = pretrained(0.0, experience)  # nothing is known of "take": it never earned anything
     names = retriever.encoder.names
     assert torch.equal(retriever.quantizer.fitted, before[[names.index("book"), names.index("plate")]])
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "size", "updates"),
+    [
+        (1, 0, 2, 1),
+        (1, 1, 2, 1),
+        (1, 3, 2, 2),
+        (2, 1, 2, 3),
+        (2, 2, 4, 2),
+        (2, 3, 4, 2),
+        (3, 3, 4, 4),
+        (6, 12, 2, 50),
+    ],
+)
+def test_an_epoch_has_an_update_for_each_batch_of_pairs_and_50_at_most(good, bad, size, updates):
+    """Pairs: each rewarded item with every item."""
+    retriever = parts().reasoner.retriever
+    retriever.quantizer = PullingQuantizer(0.0)
+    names = [f"{number}" for number in range(good + bad)]
+    retriever.encoder.names, retriever.encoder.rows = names, torch.nn.Parameter(torch.randn(len(names), 3))
+    experience = [item(name, "put", number < good) for number, name in enumerate(names)]
+    config = PretrainConfig(episodes=1, epochs=1, batch_size=size)
+    report = pretrain_retriever(retriever, experience, config, margin=0.5, clip=1.0, streams=Streams(1))
+    assert retriever.quantizer.maintained == updates
+    assert (report.items, report.rewarded, report.epochs) == (good + bad, good, 1)
+
+
+SAME, APART = [1.0, 0.0], [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "rewarded", "goal", "epochs", "positives", "negatives"),
+    [
+        ([SAME], [True], 1.0, 1, 1.0, 0.0),  # nothing to part: as good as can be
+        ([SAME, SAME], [True, True], 1.0, 1, 1.0, 0.0),
+        ([SAME, APART], [True, False], 1.0, 1, 1.0, 0.0),
+        ([SAME, SAME], [True, False], 0.1, 4, 1.0, 1.0),  # a negative pair that is alike
+        ([SAME, APART], [True, True], 1.0, 4, 0.5, 0.0),  # half of the positive pairs are of an item with itself
+        ([SAME, APART], [True, True], 0.9, 4, 0.5, 0.0),
+        ([SAME, APART], [True, True], 0.2, 1, 0.5, 0.0),
+        ([SAME, APART, SAME], [True, True, False], 0.2, 1, 0.5, 0.5),
+        ([SAME, APART, SAME], [True, True, False], 0.8, 4, 0.5, 0.5),
+        ([SAME, SAME, SAME, APART], [True, True, False, False], 0.8, 4, 1.0, 0.5),
+        ([SAME, SAME, SAME, APART], [True, True, False, False], 0.2, 1, 1.0, 0.5),
+    ],
+)
+def test_it_ends_early_where_pairs_are_told_apart(rows, rewarded, goal, epochs, positives, negatives):
+    """Contexts that do not move (a tiny step size); the shares are those above tau."""
+    retriever, told = parts().reasoner.retriever, []
+    names = [f"{number}" for number in range(len(rows))]
+    retriever.encoder.names, retriever.encoder.rows = names, torch.nn.Parameter(torch.tensor(rows))
+    experience = [item(name, "put", good) for name, good in zip(names, rewarded, strict=True)]
+    config = PretrainConfig(episodes=1, epochs=4, batch_size=400, learning_rate=1e-12, positives_above=goal)
+    report = pretrain_retriever(
+        retriever,
+        experience,
+        config,
+        margin=0.5,
+        clip=1.0,
+        streams=Streams(1),
+        progress=lambda *how_far: told.append(how_far),
+    )
+    assert told == [(number, 4) for number in range(1, epochs + 1)]
+    assert report.epochs == epochs
+    assert report.positives_above_tau == pytest.approx(positives, abs=0.1)
+    assert report.negatives_above_tau == pytest.approx(negatives, abs=0.1)
 
 
 def test_a_baseline_learns_while_it_collects():
@@ -346,10 +423,6 @@ def test_wrong_input_ends_with_one_clear_error(cbr, tmp_path, arguments, says):
      "agent.use=cbr_kga2c/kga2c", "retain_policy.k=2", " memory.capacity=5"],
 )  # fmt: skip
 def test_a_setting_of_a_part_that_the_collector_has_not_is_the_recipes_alone(setting):
-    from cbr_pretrain.session import collector_overrides
-    from cbrcore.plugins import load_plugins
-    from cbrcore.recipe import load_recipe
-
     registry = load_plugins().registry
     load_recipe(SMOKE, overrides=[setting], registry=registry)
     agent, seeded = "{use: cbr_text/text, hidden: 12, unit: sentence}", [setting, "seed=3", "training.gamma=0.5"]
@@ -358,6 +431,40 @@ def test_a_setting_of_a_part_that_the_collector_has_not_is_the_recipes_alone(set
     agent = found.agent
     assert (agent.use, agent.settings.hidden, agent.settings.unit) == ("cbr_text/text", 12, "sentence")
     assert (found.seed, found.training.gamma) == (3, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (collector_overrides("cbr_text/text"), "has no retriever"),
+        (["training.pretrain.episodes=0"], "episodes is 0"),
+        (["training.pretrain=null"], "of another kind"),
+        (None, "of another kind"),
+    ],
+)
+def test_a_recipe_that_cannot_be_pretrained_is_told_why(changes, says):
+    registry = load_plugins().registry
+    found = load_recipe(SMOKE, overrides=changes or [], registry=registry)
+    assert pretraining_of(load_recipe(SMOKE, registry=registry)).episodes > 0
+    if changes is None:  # somebody else's pretraining
+        part = Part(use="test/part", settings=NoSettings())
+        found = found.model_copy(update={"training": found.training.model_copy(update={"pretrain": part})})
+    with pytest.raises(CbrError, match=says):
+        pretraining_of(found)
+
+
+def test_the_table_of_similarities_by_hand():
+    before, after = PairSimilarities(0.25, 0.5, None), PairSimilarities(0.875, 0.0, 0.124)
+    report = PretrainReport(3, 2, 1, 1.0, 0.0, before, after)
+    cells = [
+        [cell.strip() for cell in row.strip("|").split("|")] for row in pretraining_table(report).splitlines()
+    ]
+    assert cells[0] == ["mean similarity of pairs", "before", "after"]
+    assert cells[2:] == [
+        ["rewarded, same template", "0.25", "0.88"],
+        ["rewarded, different templates", "0.50", "0.00"],
+        ["rewarded and not, same template", "-", "0.12"],
+    ]
 
 
 def test_the_toy_recipe_pretrains_by_default(tmp_path):

@@ -49,7 +49,7 @@ NEAR = {
     "plugins/cbr_mptr": "test_variants_encoders",
     "plugins/cbr_nn": "plugins/test_cbr_nn plugins/test_cbr_text plugins/test_cbr_tpc plugins/test_cbr_kga2c "
     "plugins/test_cbr_bike plugins/test_cbr_seeded_gat",
-    "plugins/cbr_pretrain": "plugins/test_cbr_pretrain test_trainer test_pretraining",
+    "plugins/cbr_pretrain": "plugins/test_cbr_pretrain test_pretraining test_trainer",
     "plugins/cbr_reuse": "plugins/test_cbr_reuse test_reasoner test_memory_options",
 }
 """Of a file, or of a folder: files beyond `test_<module>*.py` and `plugins/test_<plugin>*.py`, or their order."""

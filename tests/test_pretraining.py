@@ -257,7 +257,7 @@ def test_256_pairs_of_each_kind_are_measured():
         pairs = drawn[kind]
         assert len(pairs) == 256
         sims = [torch.cosine_similarity(*(contexts[e.seeds[0]] for e in pair), dim=0).clamp(0) for pair in pairs]
-        assert getattr(found, kind) == pytest.approx(float(torch.stack(sims).mean()), abs=1e-6)
+        assert getattr(found, kind) == pytest.approx(torch.stack(sims).mean().item(), abs=1e-6)
 
 
 def test_where_nothing_was_rewarded_nothing_is_trained():

@@ -651,3 +651,77 @@ def test_a_run_of_nothing_is_an_error(cbr: Cbr, tmp_path: Path, monkeypatch, typ
     assert (answer.returncode, answer.stdout) == (2, "")
     assert answer.stderr.startswith(said)
     assert list(tmp_path.iterdir()) == []
+
+
+RESULTS = {
+    "name": "toy",
+    "evaluation": {},
+    "training": {"episodes": 3, "avg_score_last_100": 1.0, "best_score": 2.0},
+    "protocol": {"games": {"train": {}}},
+}
+
+
+@pytest.fixture
+def handed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
+    """What `run` and `evaluate` hand on; nothing is trained."""
+    from cbrcore import runs
+
+    seen: list[Any] = []
+
+    def take(name: str, answer: Any) -> Callable[..., Any]:
+        def taken(recipe: Any, report: Any, *rest: Any, **options: Any) -> Any:
+            assert "lab" in {info.name for info in report.plugins}
+            seen.append((name, recipe.seed, recipe.run.device, recipe.memory.settings.threshold, *rest, options))
+            return answer
+
+        return taken
+
+    folder = tmp_path / "made"
+    for name, answer in (("start", (RESULTS, folder)), ("resume", (RESULTS, folder)), ("evaluate", RESULTS)):
+        monkeypatch.setattr(runs, name, take(name, answer))
+    return seen
+
+
+@pytest.fixture
+def stored(lab: Path) -> Path:
+    """A folder with a recipe, as a run leaves one; a file that it needed is gone."""
+    folder = lab.parent / "stored"
+    folder.mkdir()
+    (folder / "recipe.yaml").write_text(RECIPE.replace("threshold: 0.6", "threshold: 0.6, cases: gone"))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("typed", "taken"),
+    [
+        ("run RECIPE", ("start", 0, "auto", 0.6, None, {"overwrite": False})),
+        ("run RECIPE --seed 0 --set seed=3", ("start", 0, "auto", 0.6, None, {"overwrite": False})),
+        (
+            "run RECIPE --set seed=3 --set memory.threshold=0.5",
+            ("start", 3, "auto", 0.5, None, {"overwrite": False}),
+        ),
+        ("run RECIPE --device cpu --seed 7", ("start", 7, "cpu", 0.6, None, {"overwrite": False})),
+        ("run RECIPE --out there --overwrite", ("start", 0, "auto", 0.6, Path("there"), {"overwrite": True})),
+        ("run --resume STORED", ("resume", 0, "auto", 0.6, Path("STORED"), {})),
+        ("run --resume STORED --device cpu", ("resume", 0, "cpu", 0.6, Path("STORED"), {})),
+        ("run RECIPE --resume STORED --set seed=4", ("resume", 4, "auto", 0.6, Path("STORED"), {})),
+        ("evaluate STORED", ("evaluate", 0, "auto", 0.6, Path("STORED"), (), {})),
+        ("evaluate STORED --split a --split b", ("evaluate", 0, "auto", 0.6, Path("STORED"), ["a", "b"], {})),
+        ("evaluate STORED --device cpu", ("evaluate", 0, "cpu", 0.6, Path("STORED"), (), {})),
+    ],
+)
+def test_what_a_run_is_told(cbr: Cbr, lab: Path, stored: Path, handed: list[Any], typed: str, taken):
+    names = {"RECIPE": str(lab), "STORED": str(stored)}
+    answer = cbr(*(names.get(word, word) for word in typed.split()))
+    assert answer.returncode == 0, answer.stderr
+    assert handed == [tuple(stored if part == Path("STORED") else part for part in taken)]
+    folder = stored if "evaluate" in typed else lab.parent / "made"
+    table, said = answer.stdout.split("\n\n")
+    assert table.startswith("| training on | initial | last 3 episodes |")
+    assert said == f"run folder: {folder}\n"
+
+
+def test_a_new_run_needs_all_files(cbr: Cbr, lab: Path, handed: list[Any]):
+    answer = cbr("run", lab, "--set", "memory.cases=gone")
+    assert (answer.returncode, handed) == (2, [])
+    assert "no such file or folder" in answer.stderr

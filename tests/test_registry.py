@@ -261,3 +261,10 @@ def test_what_is_offered_is_kept_as_it_was_said():
         Component("agent", "p", "c", "d:E", "f:G", "s", ("x", "y"), {"learner": "p/z"}),
     ]
     assert [c.qualified for c in registrar.components] == ["p/a-b_2", "p/c"]
+
+
+def test_of_several_kinds_the_first_is_told_where_a_name_belongs(registry: Registry):
+    registry.extend([*offer("acme", "command", "odd"), *offer("acme", "environment", "odd")])
+    kinds = sorted(("command", "environment"), key=KINDS.index)
+    with pytest.raises(CbrError, match=f"'acme/odd' belongs under '{kinds[0]}', not under 'agent'"):
+        registry.find("agent", "odd")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,20 +92,16 @@ def pretrained(pull: float, experience: list[Experience], **settings):
 
 
 @pytest.mark.parametrize("pull", [0.0, 0.5])
-@pytest.mark.parametrize("other", [item("plate", "put", False), item("plate", "insert", True), None])
+@pytest.mark.parametrize("other", [item("plate", "put", False), item("plate", "insert", True)])
 def test_an_update_follows_the_gradient_of_the_mean_loss_and_of_the_regularizer(pull, other):
-    """Of each four pairs two are negative ones where there is any; with one item of a template the positive pairs
-    are those of the item with itself, whose loss is 0, and so is its gradient."""
-    experience = [item("book", "put", True)] + ([other] if other else [])
-    retriever, before = pretrained(pull, experience)
+    """With one item of a template all four pairs are negative ones: none is of an item with itself."""
+    retriever, before = pretrained(pull, [item("book", "put", True), other])
     names, rows = retriever.encoder.names, before.requires_grad_()
     book, plate = rows[names.index("book")], rows[names.index("plate")]
     sim = torch.cosine_similarity(book, plate, dim=0).clamp(min=0)
-    apart = 2 * 0.5 * (0.5 - 1 + sim).clamp(min=0) ** 2 / 4
-    squares = 6 * book.square().sum() + 2 * plate.square().sum() if other else 8 * book.square().sum()
-    if other is not None and other.rewarded:  # either may be the left one: both negative pairs have one of each
-        squares = 4 * book.square().sum() + 4 * plate.square().sum()
-    (apart * bool(other) + pull * squares).backward()
+    apart = 0.5 * (0.5 - 1 + sim).clamp(min=0) ** 2
+    squares = 4 * book.square().sum() + 4 * plate.square().sum()
+    (apart + pull * squares).backward()
     torch.testing.assert_close(retriever.encoder.rows.grad, rows.grad)
 
 
@@ -125,18 +122,18 @@ def test_the_codebooks_start_from_the_contexts_of_all_experience():
 @pytest.mark.parametrize(
     ("good", "bad", "size", "updates"),
     [
-        (1, 0, 2, 1),
         (1, 1, 2, 1),
-        (1, 3, 2, 2),
-        (2, 1, 2, 3),
-        (2, 2, 4, 2),
+        (1, 4, 2, 2),
+        (2, 0, 2, 1),
+        (2, 2, 2, 3),
         (2, 3, 4, 2),
-        (3, 3, 4, 4),
+        (2, 4, 4, 2),
+        (3, 3, 4, 3),
         (6, 12, 2, 50),
     ],
 )
 def test_an_epoch_has_an_update_for_each_batch_of_pairs_and_50_at_most(good, bad, size, updates):
-    """Pairs: each rewarded item with every item."""
+    """Pairs: each rewarded item with every other item."""
     retriever = parts().reasoner.retriever
     retriever.quantizer = PullingQuantizer(0.0)
     names = [f"{number}" for number in range(good + bad)]
@@ -154,15 +151,14 @@ SAME, APART = [1.0, 0.0], [0.0, 1.0]
 @pytest.mark.parametrize(
     ("rows", "rewarded", "goal", "epochs", "positives", "negatives"),
     [
-        ([SAME], [True], 1.0, 1, 1.0, 0.0),  # nothing to part: as good as can be
-        ([SAME, SAME], [True, True], 1.0, 1, 1.0, 0.0),
-        ([SAME, APART], [True, False], 1.0, 1, 1.0, 0.0),
-        ([SAME, SAME], [True, False], 0.1, 4, 1.0, 1.0),  # a negative pair that is alike
-        ([SAME, APART], [True, True], 1.0, 4, 0.5, 0.0),  # half of the positive pairs are of an item with itself
-        ([SAME, APART], [True, True], 0.9, 4, 0.5, 0.0),
-        ([SAME, APART], [True, True], 0.2, 1, 0.5, 0.0),
-        ([SAME, APART, SAME], [True, True, False], 0.2, 1, 0.5, 0.5),
-        ([SAME, APART, SAME], [True, True, False], 0.8, 4, 0.5, 0.5),
+        ([SAME, SAME], [True, True], 1.0, 1, 1.0, 0.0),  # nothing to part: as good as can be
+        ([SAME, APART], [True, False], 1.0, 4, 0.0, 0.0),  # no positive pair
+        ([SAME, SAME], [True, False], 0.1, 4, 0.0, 1.0),  # a negative pair that is alike
+        ([SAME, APART], [True, True], 1.0, 4, 0.0, 0.0),  # both positive pairs are far apart
+        ([SAME, SAME, APART], [True, True, True], 0.9, 4, 1 / 3, 0.0),  # of three positive pairs one is alike
+        ([SAME, SAME, APART], [True, True, True], 0.2, 1, 1 / 3, 0.0),
+        ([SAME, SAME, APART, SAME], [True, True, True, False], 0.2, 1, 1 / 3, 2 / 3),
+        ([SAME, SAME, APART, SAME], [True, True, True, False], 0.4, 4, 1 / 3, 2 / 3),
         ([SAME, SAME, SAME, APART], [True, True, False, False], 0.8, 4, 1.0, 0.5),
         ([SAME, SAME, SAME, APART], [True, True, False, False], 0.2, 1, 1.0, 0.5),
     ],
@@ -173,7 +169,7 @@ def test_it_ends_early_where_pairs_are_told_apart(rows, rewarded, goal, epochs, 
     names = [f"{number}" for number in range(len(rows))]
     retriever.encoder.names, retriever.encoder.rows = names, torch.nn.Parameter(torch.tensor(rows))
     experience = [item(name, "put", good) for name, good in zip(names, rewarded, strict=True)]
-    config = PretrainConfig(episodes=1, epochs=4, batch_size=400, learning_rate=1e-12, positives_above=goal)
+    config = PretrainConfig(episodes=1, epochs=4, batch_size=1600, learning_rate=1e-12, positives_above=goal)
     report = pretrain_retriever(
         retriever,
         experience,
@@ -260,16 +256,48 @@ def test_256_pairs_of_each_kind_are_measured():
         assert getattr(found, kind) == pytest.approx(torch.stack(sims).mean().item(), abs=1e-6)
 
 
-def test_where_nothing_was_rewarded_nothing_is_trained():
-    experience = [item("book", "put", False), item("plate", "put", False)]
-    built = parts()
-    before = built.reasoner.retriever.digest()
-    config = PretrainConfig(episodes=1, epochs=3, batch_size=4)
+@pytest.mark.parametrize(
+    ("experience", "known", "says"),
+    [
+        (
+            [item("book", "put", False), item("plate", "take", False), item("book", "put", False)],
+            (0, 0),
+            "no action was",
+        ),
+        ([item("book", "put", True)] * 2, (1, 1), "one action was rewarded, and nothing like it failed"),
+        ([item("book", "put", True), item("plate", "take", False)], (1, 1), "one action was rewarded"),
+    ],
+)
+def test_without_pairs_the_codebooks_alone_are_trained(experience, known, says, caplog):
+    """From all experience there is if nothing was rewarded."""
+    retriever, before = pretrained(0.5, experience)
+    names = retriever.encoder.names
+    used = ["book"] if known[1] else ["book", "plate"]
+    assert torch.equal(retriever.quantizer.fitted, before[[names.index(name) for name in used]])
+    assert torch.equal(retriever.encoder.rows, before)
+    assert retriever.quantizer.maintained == 0
+    assert "only the codebooks were pretrained" in caplog.text
+    assert says in caplog.text
     report = pretrain_retriever(
-        built.reasoner.retriever, experience, config, margin=0.5, clip=1.0, streams=built.streams
+        retriever, experience, PretrainConfig(episodes=1, epochs=3), margin=0.5, clip=1.0, streams=Streams(1)
     )
-    assert report == PretrainReport(0, 0, 0, 0.0, 0.0)
-    assert built.reasoner.retriever.digest() == before
+    assert report == PretrainReport(*known, 0, 0.0, 0.0)
+
+
+def test_no_pair_is_of_an_item_with_itself():
+    """Positive pairs are of two different items, each other one as likely; who has no partner of its template gets
+    a negative pair instead."""
+    alike, other = [item(name, "put", True) for name in "abc"], item("d", "insert", True)
+    sampler = PairSampler([*alike, other, alike[0]], np.random.default_rng(0))
+    assert sampler.pairs == 12
+    left, right, negative = sampler.draw(4000)
+    pairs = Counter(
+        (a.seeds[0], b.seeds[0]) for a, b, apart in zip(left, right, negative, strict=True) if not apart
+    )
+    assert set(pairs) == {(a, b) for a in "abc" for b in "abc" if a != b}
+    assert max(pairs.values()) < 1.4 * min(pairs.values())
+    assert all(apart for item, apart in zip(left, negative, strict=True) if item == other)
+    assert all(a.template != b.template for a, b, apart in zip(left, right, negative, strict=True) if apart)
 
 
 class Counting:

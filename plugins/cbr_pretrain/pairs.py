@@ -72,15 +72,20 @@ class PairSampler:
 
     @property
     def pairs(self) -> int:
-        """How many pairs there are: each rewarded item with every item."""
-        return len(self.rewarded) * len(self)
+        """How many pairs there are: each rewarded item with every other item."""
+        return len(self.rewarded) * (len(self) - 1)
 
     def draw(self, count: int) -> tuple[list[Experience], list[Experience], list[bool]]:
-        """`count` pairs: left items (rewarded), right items, and whether the pair is a negative one."""
+        """`count` pairs: left items (rewarded), right items, and whether the pair is a negative one. Where an item
+        has no partner of the kind whose turn it is, the pair is of the other kind; none is of an item with itself.
+        There has to be a pair (`pairs`)."""
         left = [self._pick(self.rewarded) for _ in range(count)]
-        negative = [row % 2 == 1 and self._has_negative(item) for row, item in enumerate(left)]
+        negative = [
+            self._has_negative(item) and (row % 2 == 1 or not self._has_positive(item))
+            for row, item in enumerate(left)
+        ]
         right = [
-            self._negative(item) if is_negative else self._pick(self._by_template[item.template])
+            self._negative(item) if is_negative else self._positive(item)
             for item, is_negative in zip(left, negative, strict=True)
         ]
         return left, right, negative
@@ -95,6 +100,15 @@ class PairSampler:
                 if group:
                     found[kind].append((item, self._pick(group)))
         return found
+
+    def _has_positive(self, item: Experience) -> bool:
+        return len(self._by_template[item.template]) > 1
+
+    def _positive(self, item: Experience) -> Experience:
+        """Another rewarded item of the same template."""
+        group = self._by_template[item.template]
+        drawn = self._pick(group[:-1])
+        return group[-1] if drawn is item else drawn
 
     def _has_negative(self, item: Experience) -> bool:
         return len(self._by_template) > 1 or bool(self._failed_by_template[item.template])
@@ -156,17 +170,19 @@ def pretrain_retriever(
     streams: Streams,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> PretrainReport:
-    """Train encoder and quantizer on pairs; the codebooks start from the contexts of the experience.
+    """Train encoder and quantizer on pairs; the codebooks start from the contexts of the experience, which
+    is all that is trained where there are no pairs (of all experience if nothing was rewarded).
 
     `progress` is called with (epochs done, epochs at most).
     """
     sampler = PairSampler(experience, streams.numpy("pretrain-pairs"))
-    if not sampler.rewarded:
-        log.warning("pretraining skipped: no action was rewarded while collecting experience")
-        return PretrainReport(len(sampler), 0)
+    items = sampler.rewarded + sampler.failed or list(dict.fromkeys(experience))
     with torch.no_grad():
-        pairs = [(e.situation, e.seeds) for e in sampler.rewarded + sampler.failed]
-        retriever.quantizer.fit(retriever.encoder.contexts_of_pairs(pairs), streams.torch("fit"))
+        contexts = retriever.encoder.contexts_of_pairs([(e.situation, e.seeds) for e in items])
+        retriever.quantizer.fit(contexts, streams.torch("fit"))
+    if not sampler.pairs:
+        log.warning("only the codebooks were pretrained: %s", _why_no_pairs(sampler))
+        return PretrainReport(len(sampler), len(sampler.rewarded))
     parameters = retriever.parameters()
     optimizer = GuardedAdam("pretraining", parameters, learning_rate=config.learning_rate, clip=clip)
     report = PretrainReport(len(sampler), len(sampler.rewarded))
@@ -181,6 +197,11 @@ def pretrain_retriever(
         if _separated(report, config):
             break
     return replace(report, before=before, after=measure_similarities(retriever, experience, streams.seed))
+
+
+def _why_no_pairs(sampler: PairSampler) -> str:
+    kind = "one action was rewarded, and nothing like it failed" if sampler.rewarded else "no action was rewarded"
+    return f"{kind} while collecting experience, so there are no pairs"
 
 
 def measure_similarities(retriever: Retriever, experience: Sequence[Experience], seed: int) -> PairSimilarities:

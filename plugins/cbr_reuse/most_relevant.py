@@ -67,11 +67,12 @@ class MostRelevantReuse:
 
     def observe(self, decision: Decision, result: StepResult) -> bool:
         """Whether a reuse failed: it earned nothing, and had not earned something before."""
-        if result.reward <= 0:
+        earned_nothing = result.reward <= 0 and not result.rescored
+        if earned_nothing:
             self._failed.add(decision.action.text)
-        else:
+        elif result.reward > 0:
             self._solved.update(decision.action.entities[:1])
-        return decision.chosen is not None and result.reward <= 0 and not result.rescored
+        return decision.chosen is not None and earned_nothing
 
     def _retrieve(self, situation: Situation, observation: Observation) -> list[tuple[Action, list[Match]]]:
         """One context per distinct entity tuple: "take X" and "examine X" share it, which is exact, since the

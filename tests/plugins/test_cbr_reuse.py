@@ -32,7 +32,9 @@ class TestMostRelevant(ReusePolicySuite):
     )
     def test_a_reuse_fails_where_nothing_is_or_was_earned(self, build, reward, rescored, failed):
         seen = sample_observation()
-        reuse = paper_rule().begin(self.retriever(build), learning=False)
+        reuse = paper_rule(retry_failed=False).begin(self.retriever(build), learning=False)
         result = StepResult(seen, reward, rescored=rescored)
         assert reuse.observe(Decision(PUT, "reuse", chosen=self.decide(reuse, seen)), result) is failed
         assert reuse.observe(Decision(PUT, "agent"), result) is False  # nothing was reused
+        tried_again = self.decide(reuse, seen) is not None
+        assert tried_again is not failed  # what was put back in its place may be put there again

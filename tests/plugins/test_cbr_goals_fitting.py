@@ -36,8 +36,10 @@ def sample(seed: int = 0, games: int = 4) -> Tried:
 
     game = torch.arange(40) % games
     rows = torch.stack([whole(6, 40), whole(5, 40)], dim=1)
+    first = real(6, 7, 2)
+    first[1, 3], first[4, 3], first[2, 5, 0] = 1.0, 1.0, 1.0  # the same name twice; alike in one view
     return Tried(
-        first=real(6, 7, 2),
+        first=first,
         second=real(5, 4, 1),
         rows=rows,
         cases=torch.stack([whole(7, 12), whole(4, 12)], dim=1),
@@ -51,13 +53,14 @@ def sample(seed: int = 0, games: int = 4) -> Tried:
 
 
 def scores_by_loops(tried: Tried, values: list[float]) -> list[float]:
-    """S of each try, a sum over the cases of other games."""
+    """S of each try, a sum over the cases of other games and other first names."""
     *theta, w0, wc, w1, w2 = values
     found = []
     for row, (first, second) in enumerate(tried.rows.tolist()):
         total = 0.0
         for case, (one, other) in enumerate(tried.cases.tolist()):
-            if tried.origin[case] != tried.game[row]:
+            named = tried.first[first, one].tolist() == [1.0, 1.0]
+            if tried.origin[case] != tried.game[row] and not named:
                 cosines = [*tried.first[first, one].tolist(), *tried.second[second, other].tolist()]
                 pairs = zip(theta, cosines, strict=True)
                 total += math.exp(sum(max(0.0, weight) * (cosine - 1) for weight, cosine in pairs))
@@ -102,6 +105,18 @@ def test_cases_of_the_same_game_change_nothing(values):
     assert (after[~own] != before[~own]).all()
 
 
+@pytest.mark.parametrize("values", VALUES)
+def test_cases_of_the_same_first_name_change_nothing(values):
+    """Whatever game they are from."""
+    tried, at = sample(), torch.tensor(values, dtype=torch.float64)
+    own = (tried.rows[:, 0] == 1) | (tried.rows[:, 0] == 4)  # of the same name as the cases' name 3
+    cases = torch.cat([tried.cases, torch.tensor([[3, 0], [3, 2], [3, 3]])])
+    more = replace(tried, cases=cases, origin=torch.cat([tried.origin, torch.tensor([9, 9, 9])]))
+    before, after = Evidence(tried).scores(at), Evidence(more).scores(at)
+    assert torch.equal(after[own], before[own])
+    assert (after[~own] != before[~own]).all()
+
+
 def test_a_game_without_cases_of_others_has_no_evidence():
     tried = replace(sample(games=1), origin=torch.zeros(12, dtype=torch.int64))
     values = torch.tensor(VALUES[0], dtype=torch.float64)
@@ -139,8 +154,9 @@ def test_what_was_fitted_is_where_the_loss_is_least():
     assert all(logistic(a + x, b + y) > logistic(a, b) for x, y in ((0.01, 0), (-0.01, 0), (0, 0.01), (0, -0.01)))
 
 
-def test_no_view_and_no_case_is_ever_evidence_against():
+def test_no_view_and_no_case_is_ever_evidence_against(monkeypatch):
     """Where the tries say so, the weight is 0: that of a view, and that of all cases."""
+    monkeypatch.setattr("cbr_goals.fitting.RIDGE", 0.01)  # few tries, at random
     theta = torch.tensor([1.5, 1.5, 3.0], dtype=torch.float64)
     fits = [fit(sample(seed), theta, Weights()) for seed in range(24)]
     for found in (torch.cat([one.theta for one in fits]), torch.tensor([one.weights.w1 for one in fits])):

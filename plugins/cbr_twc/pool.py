@@ -24,10 +24,11 @@ def houses(
         The games, and what the results say of them: how many there are, and which objects were left out.
     """
     left_out = sharing_heads(objects(), measured) if config.leave_out == "heads" else frozenset()
+    levels, seed = config.levels("train"), config.generation_seed
     paths = [
         path
-        for level in config.levels("train")
-        for path in generated_houses(level, config.houses, config.generation_seed, cache_dir, left_out)
+        for place, level in enumerate(levels)
+        for path in generated_houses(level, config.houses, seed, cache_dir, left_out, after=levels[:place])
     ]
     told: dict[str, Any] = {"count": len(paths)}
     if config.leave_out is not None:

@@ -129,6 +129,17 @@ def test_what_is_left_out_occurs_in_no_house_and_every_house_is_whole(seed, leve
     assert plan_houses(house, level, count + 1, seed, left_out)["train"][:count] == plans["train"]
 
 
+@pytest.mark.parametrize(("levels", "count"), [(["easy"], 60), (["medium"], 60), (["hard"], 40), (LEVELS, 30)])
+def test_no_object_comes_again_while_there_are_others(levels, count):
+    bases = [
+        thing.base
+        for place, level in enumerate(levels)
+        for plan in plan_houses(load_house(), level, count, 3, frozenset(), levels[:place])["train"]
+        for thing in plan.objects
+    ]
+    assert len(bases) == len(set(bases)) >= count
+
+
 def test_nearly_all_objects_occur_in_many_houses_and_not_two_thirds():
     plans = plan_houses(load_house(), "hard", 400, 0, frozenset())["train"]
     assert len({thing.base for plan in plans for thing in plan.objects}) > 0.95 * len(objects())

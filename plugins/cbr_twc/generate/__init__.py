@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -62,19 +62,28 @@ def generated_games(level: str, games_per_split: int, seed: int, cache_dir: Path
 
 
 def generated_houses(
-    level: str, count: int, seed: int, cache_dir: Path, left_out: frozenset[str] = frozenset()
+    level: str,
+    count: int,
+    seed: int,
+    cache_dir: Path,
+    left_out: frozenset[str] = frozenset(),
+    after: Sequence[str] = (),
 ) -> list[Path]:
     """Compiled games to train on beside others, of the sizes of the level's training games; see `generated_games`.
 
-    All base objects occur but those that are `left_out`. The first games are the same for every `count`.
+    All base objects occur but those that are `left_out`; none comes again while there are others that were in no
+    game before, as many games of each level in `after` included. The first games are the same for every `count` if
+    there is no such level.
 
     Raises:
         GameError: as `generated_games`, or too few objects are left.
     """
     _check(level, count, "houses", "house per level")
     apart = hashlib.sha256("\n".join(sorted(left_out)).encode()).hexdigest()[:12]
-    name = f"houses-{level}-{count}-seed{seed}-without-{apart}"
-    kept = _kept(cache_dir, name, level, seed, lambda house: plan_houses(house, level, count, seed, left_out))
+    name = "-".join(["houses", *after, level, str(count), f"seed{seed}", "without", apart])
+    kept = _kept(
+        cache_dir, name, level, seed, lambda house: plan_houses(house, level, count, seed, left_out, after)
+    )
     return kept["train"]
 
 

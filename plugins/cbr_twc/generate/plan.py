@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from cbr_twc.generate.draw import Drawer, GamePlan, Shape
 from cbr_twc.generate.house import House
@@ -64,16 +65,21 @@ def plan_games(house: House, level: str, games_per_split: int, seed: int) -> dic
 
 
 def plan_houses(
-    house: House, level: str, count: int, seed: int, left_out: frozenset[str]
+    house: House, level: str, count: int, seed: int, left_out: frozenset[str], after: Sequence[str] = ()
 ) -> dict[str, list[GamePlan]]:
-    """Games to train on alone: nothing is held back but the base objects that are `left_out`.
+    """Games to train on alone: nothing is held back but the base objects that are `left_out`. The others come in
+    turn: as long as a house can be made of objects that no house before it has, it is. Before it are those of the
+    levels `after` which this one comes, as many of each.
 
     Raises:
         GameError: too few are left for so many different games.
     """
-    pool = frozenset(house.bases) - left_out
+    pool = unused = frozenset(house.bases) - left_out
     try:
-        return {"train": _plan_split(house, level, "train", count, seed, pool, made=[])}
+        for each in (*after, level):
+            plans = _plan_split(house, each, "train", count, seed, pool, made=[], unused=unused)
+            unused -= _bases(plans)
+        return {"train": plans}
     except GameError as error:
         raise GameError(
             f"{len(pool)} of {len(house.bases)} objects are too few for {count} different {level} houses",
@@ -82,20 +88,31 @@ def plan_houses(
 
 
 def _plan_split(
-    house: House, level: str, split: str, count: int, seed: int, pool: frozenset[str], *, made: list[GamePlan]
+    house: House,
+    level: str,
+    split: str,
+    count: int,
+    seed: int,
+    pool: frozenset[str],
+    *,
+    made: list[GamePlan],
+    unused: frozenset[str] = frozenset(),
 ) -> list[GamePlan]:
-    """`count` games that differ from each other and from the training games already `made`."""
+    """`count` games that differ from each other and from the training games already `made`; of objects that are
+    `unused`, and in no game before, where these are enough."""
     rooms = list(house.rooms)
     random.Random(derive_seed(seed, "twc-generate/rooms")).shuffle(rooms)
     shapes = SHAPES[level][split]
-    drawer = Drawer(
-        house, pool, frozenset(goal for plan in made for thing in plan.objects for goal in thing.goals)
-    )
+    familiar = frozenset(goal for plan in made for thing in plan.objects for goal in thing.goals)
+    drawer = Drawer(house, pool, familiar)
     seen, plans = set(made), []
     for index in range(count):
         turn = index % len(rooms)
         rng = random.Random(derive_seed(seed, f"twc-generate/{level}/{split}/{index}"))
-        draws = drawer.draws(shapes[index % len(shapes)], rooms[turn:] + rooms[:turn], rng)
+        shape, order = shapes[index % len(shapes)], rooms[turn:] + rooms[:turn]
+        draws = drawer.draws(shape, order, rng)
+        if unused:
+            draws = chain(Drawer(house, unused, familiar).draws(shape, order, rng), draws)
         plan = next((draw for draw in draws if draw not in seen), None)
         if plan is None:
             raise GameError(
@@ -104,4 +121,9 @@ def _plan_split(
             )
         seen.add(plan)
         plans.append(plan)
+        unused -= _bases([plan])
     return plans
+
+
+def _bases(plans: Iterable[GamePlan]) -> frozenset[str]:
+    return frozenset(thing.base for plan in plans for thing in plan.objects)

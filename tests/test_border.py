@@ -350,6 +350,15 @@ def test_a_guarded_part_is_still_the_object_that_it_was():
     assert isinstance(guarded(CosineQuantizer(), "quantizer", "lab/it").index(), KeyIndex)
 
 
+def test_the_text_of_a_vector_that_is_not_finite_is_the_one_that_is_named():
+    rows = torch.tensor([[1.0, 2.0], [3.0, float("nan")], [5.0, 6.0], [float("inf"), 7.0]])
+    encoder = SimpleNamespace(dim=2, identity="words", encode=lambda texts: rows[: len(texts)])
+    part = guarded(encoder, "text_encoder", "lab/it")
+    assert part.encode(["cup"]).tolist() == [[1.0, 2.0]]
+    with pytest.raises(RunFailed, match="not finite for the text 'rack'"):
+        part.encode(["cup", "rack", "shelf", "hat"])
+
+
 def test_parts_of_any_make_are_guarded():
     """With slots, frozen, with a method beside the class, with everything by delegation."""
     from dataclasses import dataclass

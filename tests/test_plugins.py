@@ -154,6 +154,12 @@ def test_the_cause_says_where_in_the_plugin_it_happened(site: Site):
     assert load_one("raising").cause.endswith(f"({site.folder / 'raising.py'}:3)")
 
 
+def test_the_cause_is_in_the_file_that_raised_not_in_the_one_that_called(site: Site):
+    (site.folder / "raising_helper.py").write_text("def divide():\n    return 1 / 0\n")
+    site.plugin("calling", "import raising_helper\n\nraising_helper.divide()\n")
+    assert load_one("calling").cause.endswith(f"({site.folder / 'raising_helper.py'}:2)")
+
+
 def test_a_plugin_that_fails_halfway_leaves_nothing_behind(site: Site):
     half = with_hook("registry.add('half', factory='a:B', config='a:C')", hook="register_quantizers")
     site.plugin("halfway", half + with_hook("raise OSError('later')"))

@@ -495,3 +495,9 @@ def test_without_a_retriever_it_is_the_plain_agent():
     r.observe(decision, trace, outcome(1.0))
     assert decision.action == LOOK
     assert r.retain(rng(), UNREWARDED, env_steps=1) == r.retain(rng(), HERE, env_steps=1) == 0
+
+
+def test_the_discount_of_td_errors_is_the_papers_unless_given():
+    agent = ScriptedAgent("look")
+    assert CaseBasedReasoner(agent).gamma == 0.9
+    assert CaseBasedReasoner(agent, gamma=0.5).gamma == 0.5

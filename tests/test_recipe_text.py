@@ -209,6 +209,10 @@ def test_other_yaml_readers_read_dumped_text_as_text(text: str):
     assert yaml.safe_load(dump({"key": text})) == {"key": text}
 
 
+def test_a_dump_shows_letters_as_they_are():
+    assert dump({"name": "café 杯"}) == "name: café 杯\n"
+
+
 def test_a_dump_repeats_shared_data_instead_of_naming_it():
     shared = [1, 2]
     assert "&" not in dump({"a": shared, "b": shared})

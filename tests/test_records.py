@@ -375,3 +375,21 @@ def test_metrics_after_a_resume_hold_each_episode_once_and_in_order(tmp_path):
     again.write({"episode": 3, "new_column": 0.5})
     again.close()
     assert [json.loads(line)["episode"] for line in path.read_text().splitlines()] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_commit_of_the_source_tree_is_written_down_if_it_is_one(tmp_path, monkeypatch, there):
+    from cbrcore.runs import resuming
+
+    tree = tmp_path / "tree"
+    (tree / "cbrcore" / "runs").mkdir(parents=True)
+    commit = None
+    if there:
+        words = ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first"]
+        for each in (["init", "-q"], words):
+            subprocess.run(["git", *each], cwd=tree, check=True)
+        said = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tree, check=True, capture_output=True, text=True)
+        commit = said.stdout.strip()
+        assert len(commit) == 40
+    monkeypatch.setattr(resuming, "__file__", str(tree / "cbrcore" / "runs" / "resuming.py"))
+    assert resuming.versions("cpu", {"cbr_vq": "cbr 1"})["git_commit"] == commit

@@ -619,3 +619,16 @@ def test_a_closed_terminal_is_ignored_under_nohup():
             assert not stop
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_only_plugins_that_are_in_use_are_among_the_versions(tmp_path):
+    """Not those that failed, were skipped or refused, or provide nothing."""
+    from types import SimpleNamespace
+
+    from cbrcore.runs import _start
+
+    states = ["ok", "failed", "skipped", "refused", "empty"]
+    plugins = [SimpleNamespace(name=f"p-{state}", distribution=f"d-{state}", version="1", status=state)
+               for state in states]  # fmt: skip
+    work = SimpleNamespace(parts=SimpleNamespace(device="cpu"))
+    assert _start(work, SimpleNamespace(plugins=plugins))["plugins"] == {"p-ok": "d-ok 1"}

@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 import torch
 import toy_run
-from parts import act, observation
+from parts import DenseIndex, act, observation
 from run_folders import rows, same
 from test_reasoner import BOOK_SHELF, LOOK, NOVEL_SHELF, Recorder, reasoner, remember
 from toy import ToyEnvironment
 from toy_run import Experiment, SilentReporter, parts, recipe, run, weights
 
+from cbr_memory.memory import CaseMemory
 from cbr_pretrain.pairs import Experience, PairSampler
 from cbrcore.console import StopRequest
 from cbrcore.cycle.evaluation import (
@@ -714,3 +715,29 @@ def test_an_item_seen_with_and_without_a_reward_counts_as_rewarded(order, others
     _, right, negative = sampler.draw(40)
     assert {other for other, apart in zip(right, negative, strict=True) if apart} == set(failed)
     assert {other for _, other in sampler.kinds(40)["failed"]} == set(failed)
+
+
+class Telling(CaseMemory):
+    """A memory with something to say."""
+
+    def facts(self):
+        return {"told": 3}
+
+
+@pytest.mark.parametrize("telling", [False, True])
+def test_what_a_part_has_to_say_is_in_the_results_and_nothing_where_none_has(tmp_path, monkeypatch, telling):
+    made = toy_run.parts()
+    if telling:
+        made.reasoner.retriever.memory = Telling(DenseIndex(), identity="toy")
+    monkeypatch.setattr(toy_run, "parts", lambda *_: made)
+    toy_run.run(tmp_path / "run")
+    training = json.loads((tmp_path / "run" / "results.json").read_text())["training"]
+    assert training.get("facts") == ({"memory": {"told": 3}} if telling else None)
+
+
+def test_a_run_that_ends_well_leaves_its_cases_and_its_times(tmp_path):
+    """In the run's folder, not in a checkpoint alone."""
+    experiment = toy_run.run(tmp_path / "run")
+    cases = (tmp_path / "run" / "memory" / "cases.jsonl").read_text().splitlines()
+    assert len(cases) == len(experiment.parts.reasoner.retriever.memory) > 0
+    assert json.loads((tmp_path / "run" / "timing.json").read_text())["seconds"] > 0

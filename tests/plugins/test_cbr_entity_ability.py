@@ -114,6 +114,17 @@ def test_circles_are_seen_objects_whichever_come_first():
     assert drawn == {"sock": "triangle-up", "cap": "triangle-up", "cup": "circle", "mug": "circle"}
 
 
+@pytest.mark.parametrize(("maps", "size"), [(1, (900, 520)), (2, (480, 420))])
+def test_one_map_is_drawn_larger_than_several(maps, size):
+    names, places = ("sock", "cap"), {"sock": {"shelf"}, "cap": {"rack"}}
+    each = [
+        ObjectMap(Group((), agent, "Easy"), names, np.eye(2), places, frozenset({"sock"}), {})
+        for agent in ("BiKE", "Text")[:maps]
+    ]
+    drawn = specification(map_figure(each))["spec"]
+    assert (drawn["width"], drawn["height"]) == size
+
+
 @pytest.mark.parametrize("factory", ["Plain", "make_plain"])
 def test_an_encoder_without_the_ability_has_no_map_and_no_note(here, tmp_path, factory):
     page, notes = reported(here, tmp_path, factory)

@@ -400,6 +400,12 @@ def test_the_stem_is_the_text_agent_without_its_actor():
     assert [output.state for output in outputs] == ["first", "second"]
 
 
+def test_the_layers_that_merge_in_the_one_graph_policy_have_no_bias():
+    """As in the public TPC."""
+    names = [name for name, _ in OneGraphPolicy(8).named_parameters() if name.startswith("merge")]
+    assert names == ["merge_state.weight", "merge_nodes.weight"]
+
+
 def test_one_graph_policy_by_its_parts():
     """Steps 4 to 7 of the public TPC, for one input without padding."""
     torch.manual_seed(0)

@@ -160,6 +160,22 @@ def test_games_without_a_maximum_have_a_note_instead_of_a_share():
     assert notes == ["IN norm. score of cup, pan: not available: the game tells no maximum"]
 
 
+@pytest.mark.parametrize(
+    ("pretraining", "says"),
+    [
+        ({"steps": 2000, "plays": 50}, "trained: 25,000 steps + 2,000 of pretraining"),
+        ({"retriever": "ab", "steps": None}, "trained: 25,000 steps + pretraining, not counted"),
+        ({"items": 7}, "trained: 25,000 steps + pretraining, not counted"),  # of an older version
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_the_steps_of_a_pretraining_are_told(pretraining, says):
+    told = results({"in": of_split(5, 1.0, 0.5)}, max_score=2.0)
+    told["training"] |= {"env_steps": 25000, "pretraining": pretraining}
+    assert tables.results_table(told).split("\n\n")[1:] == ([says] if says else [])
+
+
 def test_of_raw_points_the_training_is_told_too():
     played = {"zork": {"initial_score": 0, "max_score": 350}}
     told = results({"train": of_split(5, None)}, initial_score=0)

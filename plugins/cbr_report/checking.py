@@ -47,6 +47,11 @@ class _Split(_Measured):
     random: _Measured = _Measured()
 
 
+class _Pretraining(_Checked):
+    steps: int | None = None
+    plays: int | None = None
+
+
 class _Training(_Checked):
     avg_score_last_100: Number = None
     best_score: Number = None
@@ -54,7 +59,7 @@ class _Training(_Checked):
     episodes: int | None = None
     memory_size: int | None = None
     endings: dict[str, int] = {}
-    pretraining: dict[str, Any] | None = None
+    pretraining: _Pretraining | None = None
 
 
 class _Facts(_Checked):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cbr_report.charts import Row, Style, Styles, bars, described, distinct, lines, ranges
@@ -154,6 +154,7 @@ def _curve_figure(
     ends = "; ".join(
         f"{group.place}, {group.agent}: {number(float(curve.mean[-1]), 2)}" for group, curve in curves.items()
     )
+    before = " A curve begins after the steps of its pretraining." if _pretrained(curves) else ""
     smoothed = " Each point is the mean over the last 5 % of a run's episodes." if smooth else ""
     size = {"width": 800, "height": 300} if len(places) == 1 else {}
     return Figure(
@@ -164,8 +165,12 @@ def _curve_figure(
             f"Lines of {axis} over environment steps. At the end: {ends}.",
             styles,
         ),
-        f"Mean over the runs of a cell; the band is one standard deviation to each side.{smoothed}",
+        f"Mean over the runs of a cell; the band is one standard deviation to each side.{smoothed}{before}",
     )
+
+
+def _pretrained(groups: Iterable[Group]) -> bool:
+    return any(run.pretraining_steps for group in groups for run in group.runs)
 
 
 def _short(value: float) -> float:

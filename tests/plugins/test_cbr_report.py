@@ -29,7 +29,7 @@ from cbr_paper.belong import Paper, read_paper
 from cbr_paper.compared import paper_tables
 from cbr_paper.paper import load_paper
 from cbr_report.curves import curve_of
-from cbr_report.figures import share_of, styles_of
+from cbr_report.figures import curve_figures, share_of, styles_of
 from cbr_report.folders import read_folders
 from cbr_report.measures import total_steps
 from cbr_report.names import OwnWords, name_runs
@@ -565,6 +565,65 @@ def test_curves_are_means_where_all_runs_are(tmp_path):
     assert curve.high[-1] == 11  # 10.5 + 0.71, cut at the largest number that was
     assert curve.low[-1] == pytest.approx(10.5 - 0.5**0.5)
     assert curve_of(only, "missing", smooth=True) is None
+
+
+def pretrained(tmp_path: Path, variant: str, before: dict | None, *seeds: int) -> list[Path]:
+    """Runs of an agent, with what results.json says of their pretraining; 200 steps of training each."""
+    folders = []
+    for seed in seeds or (0,):
+        found = results(seed, {"in": played(10, 0.9), "out": played(12, 0.8)})
+        found["training"] |= {"env_steps": 200, "pretraining": before}
+        text = recipe_text("twc.yaml", f"{variant}-level=easy-seed={seed}")
+        folders.append(write_run(tmp_path / f"{variant}-{seed}", text, found))
+    return folders
+
+
+@pytest.mark.parametrize(
+    ("before", "start"),
+    [({"steps": 30, "plays": 4}, 30), ({"steps": 0, "plays": 0}, 0), ({"steps": None}, 0), ({}, 0), (None, 0)],
+)
+@pytest.mark.parametrize("key", ["norm_score", "memory_size"])
+def test_a_curve_begins_after_the_steps_of_the_pretraining(tmp_path, before, start, key):
+    (only,), _ = groups_of(*pretrained(tmp_path, "bike_cbr", before, 0, 1), paper=False)
+    curve = curve_of(only, key, smooth=False)
+    assert (curve.x[0], curve.x[-1]) == (start + 10, start + 200)
+    captions = {figure.caption for figure in curve_figures([only])}
+    assert all(("after the steps of its pretraining" in caption) == (start > 0) for caption in captions)
+
+
+@pytest.mark.parametrize(
+    ("before", "told", "steps"),
+    [
+        ({"steps": 1200, "plays": 50}, "100 passes + 50 plays of pretraining", "200 + 1,200 of pretraining"),
+        ({"retriever": "ab", "steps": None, "plays": None}, "100 passes + pretraining, not counted", "200"),
+        ({"items": 3, "rewarded": 1}, "100 passes + pretraining, not counted", "200"),
+    ],
+)
+def test_agents_of_which_one_is_pretrained_were_not_trained_alike(tmp_path, before, told, steps):
+    runs = [*pretrained(tmp_path, "bike_cbr", before), *pretrained(tmp_path, "bike", {})]
+    groups, _ = groups_of(*runs)
+    table = table_named(tables_of(groups), "results")
+    column = [each.title for each in table.columns].index("Training")
+    assert {row[1]: row[column] for row in table.rows[:2]} == {"BiKE": "100 passes", "BiKE + CBR": told}
+    says = f"not trained alike (100 passes: BiKE; {told}: BiKE + CBR)"
+    assert any(says in remark for remark in table.remarks)
+    protocol = table_named(protocol_tables(groups), "protocol")
+    assert {row[1]: row[-2:] for row in protocol.rows} == {
+        "BiKE": ("100 passes", "200"), "BiKE + CBR": (told, steps),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("before", [{"steps": 1200, "plays": 50}, {}, None])
+def test_agents_with_one_pretraining_have_one_budget(tmp_path, before):
+    """Its steps differ from seed to seed; the plays are what was asked for."""
+    runs = [*pretrained(tmp_path, "bike_cbr", before, 0, 1), *pretrained(tmp_path, "text_cbr", before)]
+    data = json.loads((runs[0] / "results.json").read_text())
+    if before:
+        data["training"]["pretraining"]["steps"] += 7
+        (runs[0] / "results.json").write_text(json.dumps(data))
+    groups, _ = groups_of(*runs)
+    assert [len(each.runs) for each in groups] == [1, 2]
+    assert "Training" not in [each.title for each in table_named(tables_of(groups), "results").columns]
 
 
 def test_equal_seeds_are_noted(run):

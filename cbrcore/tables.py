@@ -48,8 +48,8 @@ def results_table(results: dict[str, Any]) -> str:
     """The run's tables, as plain text that reads the same in a terminal, a log and a README.
 
     Per split steps and normalized score, with the random and the optimal row; below, which games have none, and
-    the steps of a pretraining. For games that are scored by raw points (they tell an `initial_score`): the training's
-    own scores too, and points instead of shares.
+    the steps of a pretraining. For games that are scored by raw points (they tell an `initial_score`): the
+    training's own scores too, and points instead of shares.
     """
     evaluation, games = results["evaluation"], results["protocol"]["games"]
     raw = {split for split, facts in games.items() if any("initial_score" in each for each in facts.values())}

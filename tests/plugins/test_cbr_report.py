@@ -415,7 +415,7 @@ def test_every_cell_of_the_twc_tables_has_the_papers_number_and_ours(swept):
         assert [row[0] for row in table.rows[-2:]] == ["uniform random", "optimal"]
         assert table.rows[-2][1:5] == ("–", "40.00 ± 0.00", "–", "0.50 ± 0.00")
         assert table.rows[-1][1:5] == ("–", "2.40", "–", "1.00")
-        assert table.remarks == ()
+        assert all("not as in the paper: " in remark for remark in table.remarks)
 
 
 def test_the_gap_is_a_difference_of_means(swept):
@@ -439,7 +439,8 @@ def test_a_run_with_other_settings_is_shown_with_what_differs(run):
     write_run(run, text, results(0, {"in": played(10, 0.9), "out": played(12, 0.8)}))
     _, numbers = groups_of(run)
     table = table_named(paper_tables(numbers), "paper_twc_in")
-    assert table.remarks == ("BiKE (Easy): not exactly the run of twc.yaml: training.gamma: 0.5, there 0.9",)
+    assert table.remarks[0] == "BiKE (Easy): not exactly the run of twc.yaml: training.gamma: 0.5, there 0.9"
+    assert all("not as in the paper: " in remark for remark in table.remarks[1:])
     assert [column.title for column in table.columns] == [
         "Agent", "Easy #Steps, paper", "Easy #Steps, ours", "Easy Norm. Score, paper", "Easy Norm. Score, ours",
     ]  # fmt: skip
@@ -457,7 +458,11 @@ def test_what_differs_in_several_runs_is_said_once(tmp_path):
         for level in levels
     ]
     _, numbers = groups_of(*folders)
-    (remark,) = table_named(paper_tables(numbers), "paper_twc_in").remarks
+    (remark,) = [
+        remark
+        for remark in table_named(paper_tables(numbers), "paper_twc_in").remarks
+        if "not as in the paper" not in remark
+    ]
     assert remark == (
         "Text, BiKE (Easy, Hard); TPC (Easy): not exactly the run of twc.yaml: training.gamma: 0.5, there 0.9"
     )

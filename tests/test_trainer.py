@@ -22,6 +22,7 @@ from toy import ToyEnvironment
 from toy_run import Experiment, SilentReporter, parts, recipe, run, weights
 
 from cbr_pretrain.pairs import Experience, PairSampler
+from cbrcore.config import EvaluationConfig
 from cbrcore.console import StopRequest
 from cbrcore.cycle.evaluation import (
     Played,
@@ -541,6 +542,52 @@ def test_means_are_over_games_and_std_over_passes():
     assert counts == [100, 8, 4, 0]
     assert ood_gap({"in": found, "out": summarize(plays[:2])}) == {"steps": 10.0, "norm_score": 0.25}
     assert ood_gap({"in": found}) is None
+
+
+def random_row(folder: Path, slow: int | None = None, **config) -> tuple[dict, dict]:
+    """(figures of the agent, of the uniform random policy) of an untrained toy agent, on its split "in"."""
+    made = parts()
+    if slow is not None:
+        made.environment.random_passes = slow
+    evaluated = recipe().model_copy(update={"evaluation": EvaluationConfig(**config)})
+    run_folder = RunFolder.create("toy", folder)
+    found = Experiment(evaluated, made, run_folder, SilentReporter(), StopRequest()).evaluate(["in"])["in"]
+    run_folder.close()
+    return {name: value for name, value in found.items() if name != "random"}, found["random"]
+
+
+@pytest.mark.parametrize(
+    ("config", "slow", "passes"),
+    [
+        ({"passes": 2}, None, 100),
+        ({"passes": 2}, 7, 7),
+        ({"passes": 120}, None, 120),
+        ({"passes": 9}, 7, 9),
+        ({"passes": 2, "random_passes": 3}, None, 3),
+        ({"passes": 5, "random_passes": 3}, 7, 3),
+    ],
+)
+def test_the_random_policy_plays_100_passes_unless_something_says_otherwise(tmp_path, config, slow, passes):
+    """A slow environment, or the recipe. The agent's own figures are the same whatever it is."""
+    agent, random = random_row(tmp_path / "one", slow, **config)
+    games = len(ToyEnvironment().games("in"))
+    assert (random["passes"], sum(random["endings"].values())) == (passes, passes * games)
+    assert agent == random_row(tmp_path / "two", **(config | {"random_passes": 1}))[0]
+    assert sum(agent["endings"].values()) == config["passes"] * games
+    first = play_passes(ToyEnvironment(), UniformActor, "in", passes=passes, seed=5)
+    assert random["steps"]["mean"] == mean_std(first, lambda play: play.steps)["mean"]
+
+
+@pytest.mark.parametrize(("passes", "t"), [(100, 1.9842), (20, 2.0930), (10, 2.2622), (9, None), (1, None)])
+def test_the_random_policy_has_an_interval_of_95_percent(tmp_path, passes, t):
+    _, random = random_row(tmp_path / "run", passes=1, random_passes=passes)
+    for name in ("steps", "norm_score", "score"):
+        mean, std, interval = (random[name][key] for key in ("mean", "std", "interval"))
+        if t is None:
+            assert interval is None
+        else:
+            half = t * std / passes**0.5
+            assert interval == pytest.approx([mean - half, mean + half], abs=0.02 * half)
 
 
 class Games(ToyEnvironment):

@@ -16,9 +16,11 @@ from cbr_report.comparable import (
 from cbr_report.measures import (
     Measure,
     in_points,
+    interval_of_plays,
     main_measure,
     measures_of,
     points,
+    random_measures,
     split_measures,
     splits_of,
 )
@@ -215,6 +217,8 @@ def _intervals(groups: Sequence[Group]) -> Table:
                 numbers = (mean_std(found, digits), middle(found, digits), interval(found, digits))
                 *start, _ = _start(group, groups)
                 rows.append((*start, measure.title, str(found.runs), *numbers))
+    for place, same in by_place(groups):
+        rows += _random_intervals(place, same, groups)
     percent = f"{LEVEL:.0%}".replace("%", " %")
     return Table(
         "intervals",
@@ -227,9 +231,22 @@ def _intervals(groups: Sequence[Group]) -> Table:
         tuple(rows),
         note="The interquartile mean leaves out a quarter of the runs at each end; it needs four runs. Intervals:"
         " percentile bootstrap over runs of that mean (of the mean of three runs), with a fixed seed; they need"
-        " three runs.",
+        " three runs. That of the uniform random agent is of the mean over its plays.",
         remarks=remarks(groups),
     )
+
+
+def _random_intervals(place: str, same: Sequence[Group], groups: Sequence[Group]) -> Iterator[tuple[str, ...]]:
+    """The uniform random agent's, where its plays are enough for one."""
+    nothing = [NOTHING for _ in _head(groups)[2:-1]]
+    everyone = baselines(same)
+    for each in everyone:
+        for measure in random_measures(each.runs):
+            if (found := interval_of_plays(each.runs, measure)) is not None:
+                summary, digits = measure.summary(each.runs), measure.digits
+                shown = f"[{number(found[0], digits)}, {number(found[1], digits)}]"
+                numbers = (str(len(each.runs.runs)), mean_std(summary, digits), NOTHING, shown)
+                yield (place, random_name(each, everyone), *nothing, measure.title, *numbers)
 
 
 def _improvements(groups: Sequence[Group]) -> Iterator[Table]:

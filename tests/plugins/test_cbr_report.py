@@ -536,6 +536,47 @@ def test_results_with_the_random_and_the_optimal_row(run):
     assert greedy.rows == (("easy", "twc", "1", "20.00", "0.45", "22.00", "0.40"),)
 
 
+@pytest.mark.parametrize(
+    ("intervals", "shown"),
+    [
+        ([[38.0, 42.0], [38.0, 42.0]], "[38.59, 41.41]"),  # half a width of sqrt(2^2 + 2^2) / 2
+        ([[39.0, 41.0]], "[39.00, 41.00]"),
+        ([[39.0, 41.0], None], None),
+        ([None], None),
+    ],
+)
+def test_the_random_agent_has_an_interval_of_its_plays(tmp_path, intervals, shown):
+    """As many plays as a run says, whatever the agent's own are; several runs make it narrower."""
+    folders = []
+    for seed, pair in enumerate(intervals):
+        found = results(seed, {"in": played(10, 0.9), "out": played(12, 0.8)})
+        found["evaluation"]["in"]["random"]["steps"]["interval"] = pair
+        found["evaluation"]["in"]["random"]["passes"] = 100
+        text = recipe_text("twc.yaml", f"bike-level=easy-seed={seed}")
+        folders.append(write_run(tmp_path / f"r-{seed}", text, found))
+    groups, _ = groups_of(*folders, paper=False)
+    rows = [row for row in table_named(tables_of(groups), "intervals").rows if row[1] == "uniform random"]
+    assert [(row[2], row[3], row[-1]) for row in rows] == (
+        [("IN #Steps", str(len(intervals)), shown)] if shown else []
+    )
+
+
+@pytest.mark.parametrize(("first", "second", "count"), [(100, 100, 1), (100, 5, 2), (None, None, 2)])
+def test_the_random_agent_is_one_if_it_played_as_often(tmp_path, first, second, count):
+    """Its own passes tell, the agent's only where a run does not say (older versions)."""
+    folders = []
+    for variant, passes, own in (("bike", first, 3), ("text", second, 5)):
+        found = results(0, {"in": played(10, 0.9), "out": played(12, 0.8)})
+        found["protocol"]["evaluation_passes"] = own
+        for evaluation in found["evaluation"].values():
+            evaluation["random"] |= {} if passes is None else {"passes": passes}
+        text = recipe_text("twc.yaml", f"{variant}-level=easy-seed=0")
+        folders.append(write_run(tmp_path / variant, text, found))
+    groups, _ = groups_of(*folders)
+    table = table_named(tables_of(groups), "results")
+    assert sum(row[1].startswith("uniform random") for row in table.rows) == count
+
+
 def test_who_is_ahead_of_whom(swept):
     groups, _ = swept
     easy = [each for each in groups if each.place == "Easy"]

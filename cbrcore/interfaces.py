@@ -529,7 +529,8 @@ class NeuralAgent(Trainable, Protocol):
 
 @runtime_checkable
 class TellsHandicaps(Protocol):
-    """Is told more than the bare text game (a hand-written knowledge graph ...), as an `Environment` may tell."""
+    """An agent, reuse policy or context encoder that is told more than the bare text game (a hand-written
+    knowledge graph ...), as an `Environment` may tell."""
 
     handicaps: Mapping[str, Any]
 

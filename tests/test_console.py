@@ -161,6 +161,24 @@ def test_games_without_a_maximum_have_a_note_instead_of_a_share():
 
 
 @pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        ({"in": (2.0, 30.0, 2.0), "out": (5.04, 4.96)}, "#steps by game: IN 2.0 to 30.0, OUT 5.0 to 5.0"),
+        ({"in": (2.0,), "out": (7.0, 3.0)}, "#steps by game: OUT 3.0 to 7.0"),
+        ({"in": (2.0,)}, None),
+        ({"in": (None, 3.0)}, None),
+    ],
+)
+def test_beside_the_mean_stand_the_fewest_and_the_most_steps_of_a_game(steps, says):
+    told = results({split: of_split(5, 1.0, 0.5) for split in steps}, max_score=2.0)
+    for split, values in steps.items():
+        told["evaluation"][split]["games"] = {
+            f"game {at}": {"steps": value, "norm_score": 0.5} for at, value in enumerate(values)
+        }
+    assert tables.results_table(told).split("\n\n")[1:] == ([says] if says else [])
+
+
+@pytest.mark.parametrize(
     ("pretraining", "says"),
     [
         ({"steps": 2000, "plays": 50}, "trained: 25,000 steps + 2,000 of pretraining"),

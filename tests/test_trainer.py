@@ -46,6 +46,7 @@ from cbrcore.runs import trainer
 from cbrcore.runs.checkpoint import Progress as Counters
 from cbrcore.runs.checkpoint import State, latest_checkpoint, load_checkpoint, restore_agent, save_checkpoint
 from cbrcore.runs.folder import METRICS_FILE, RunFolder
+from cbrcore.runs.results import results_of
 from cbrcore.runs.trainer import LearningActor
 from cbrcore.tables import results_table
 from cbrcore.types import (
@@ -542,6 +543,23 @@ def test_means_are_over_games_and_std_over_passes():
     assert counts == [100, 8, 4, 0]
     assert ood_gap({"in": found, "out": summarize(plays[:2])}) == {"steps": 10.0, "norm_score": 0.25}
     assert ood_gap({"in": found}) is None
+
+
+@pytest.mark.parametrize("teller", ["agent", "reuse_policy", "encoder", "environment"])
+def test_whoever_is_told_more_than_the_game_is_named(tmp_path, teller):
+    """Also an environment that knows it only when its games are listed."""
+    made = parts()
+    environment, reasoner = made.environment, made.reasoner
+    if teller == "environment":
+        listed = environment.games
+        environment.games = lambda split: setattr(environment, "handicaps", {"more": "a map"}) or listed(split)
+    else:
+        part = reasoner.retriever.encoder if teller == "encoder" else getattr(reasoner, teller)
+        part.handicaps = {"more": "a map"}
+    folder = RunFolder.create("toy", tmp_path / "run")
+    work = Experiment(recipe(), made, folder, SilentReporter(), StopRequest()).work
+    assert results_of(work, Counters(), {})["protocol"]["handicaps"]["more"] == "a map"
+    folder.close()
 
 
 def random_row(folder: Path, slow: int | None = None, **config) -> tuple[dict, dict]:

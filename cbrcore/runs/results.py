@@ -124,8 +124,14 @@ def unscored(facts: Mapping[str, Any]) -> bool:
 
 def _protocol(recipe: Recipe, parts: Parts) -> dict[str, Any]:
     """What makes the task easier than the bare text game, and how it was measured."""
-    environment, handicaps = parts.environment, dict(parts.environment.handicaps)
-    for part in (parts.reasoner.agent, parts.reasoner.reuse_policy):
+    environment, reasoner = parts.environment, parts.reasoner
+    games = {
+        split: {game: dict(environment.game_info(game)) for game in environment.games(split)}
+        for split in environment.splits()
+    }
+    handicaps = dict(environment.handicaps)  # some are known once the games are
+    encoder = reasoner.retriever.encoder if reasoner.retriever else None
+    for part in (reasoner.agent, reasoner.reuse_policy, encoder):
         handicaps |= part.handicaps if isinstance(part, TellsHandicaps) else {}
     return {
         "seed": recipe.seed,
@@ -134,10 +140,7 @@ def _protocol(recipe: Recipe, parts: Parts) -> dict[str, Any]:
         "win_bonus": recipe.training.win_bonus,
         "evaluation_passes": recipe.evaluation.passes,
         **({"isolated": True} if recipe.run.isolate else {}),
-        "games": {
-            split: {game: dict(environment.game_info(game)) for game in environment.games(split)}
-            for split in environment.splits()
-        },
+        "games": games,
         **duplicates(parts),
     }
 

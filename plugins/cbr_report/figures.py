@@ -220,14 +220,16 @@ def reuse_figure(groups: Sequence[Group]) -> Figure | None:
     styles = {split: SPLIT_STYLES.get(split, Style(3)) for split in splits}
     return Figure(
         "reuse",
-        "Successful reuse, and what the neural agent alone would have done",
+        "Successful reuse, and how often the neural agent alone drew the same action",
         described(
             bars(rows, styles, x="share", high=1.0, columns=len(titles)),
             f"Shares of reuse. {'; '.join(told)}.",
             styles,
         ),
         "Of all steps of the evaluation, those that reused a case, and those of them that earned a reward; of"
-        " these, those for which the neural agent alone drew the same action. Lines are standard deviations.",
+        " these, those for which the neural agent alone drew the same action. The paper's Figure 4 (bottom) counts"
+        " those for which it would have picked a rewarded action, this one or another, which runs do not record:"
+        " that share is never below ours. Lines are standard deviations.",
     )
 
 

@@ -29,7 +29,7 @@ from cbr_paper.belong import Paper, read_paper
 from cbr_paper.compared import paper_tables
 from cbr_paper.paper import load_paper
 from cbr_report.curves import curve_of
-from cbr_report.figures import curve_figures, share_of, styles_of
+from cbr_report.figures import curve_figures, reuse_figure, share_of, styles_of
 from cbr_report.folders import read_folders
 from cbr_report.measures import total_steps
 from cbr_report.names import OwnWords, name_runs
@@ -575,6 +575,52 @@ def test_the_random_agent_is_one_if_it_played_as_often(tmp_path, first, second, 
     groups, _ = groups_of(*folders)
     table = table_named(tables_of(groups), "results")
     assert sum(row[1].startswith("uniform random") for row in table.rows) == count
+
+
+def test_steps_of_single_games_stand_beside_the_mean(tmp_path):
+    """Over the runs of an agent; too many are not listed one by one."""
+    folders = []
+    for seed in (0, 1):
+        found = results(seed, {"in": played(10, 0.9), "out": played(12, 0.8)})
+        few = {"a": {"steps": 30.0 + seed}, "b": {"steps": 2.0}, "c": {"steps": None}}
+        found["evaluation"]["in"]["games"] = few
+        found["evaluation"]["out"]["games"] = {f"g{at}": {"steps": float(at)} for at in range(13)}
+        text = recipe_text("twc.yaml", f"bike-level=easy-seed={seed}")
+        folders.append(write_run(tmp_path / f"r-{seed}", text, found))
+    groups, _ = groups_of(*folders)
+    assert table_named(tables_of(groups), "by_game").rows == (
+        ("Easy", "BiKE", "IN", "2", "2", "2.0", "30.5", "2.0, 30.5"),
+        ("Easy", "BiKE", "OUT", "2", "13", "0.0", "12.0", "–"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "perplexity", "row"),
+    [
+        ({"prototypes": 5}, 7.25, ("7.0", "5.0", "7.2", "–")),
+        ({"prototypes": 5, "wrong_tries": 0.3}, None, ("7.0", "5.0", "–", "0.30")),
+        (None, None, ("7.0", "–", "–", "–")),  # of an older version
+    ],
+)
+def test_beside_cases_stand_prototypes_code_perplexity_and_wrong_tries(tmp_path, facts, perplexity, row):
+    found = results(0, {"in": played(10, 0.9), "out": played(12, 0.8)})
+    found["training"] |= {"memory_size": 7} | ({"facts": {"memory": facts}} if facts else {})
+    lines = [each | {"code_perplexity": perplexity} for each in rows(0)]
+    text = recipe_text("twc.yaml", "bike_cbr-level=easy-seed=0")
+    groups, _ = groups_of(write_run(tmp_path / "run", text, found, lines))
+    table = table_named(tables_of(groups), "cases")
+    assert table.rows == (("Easy", "BiKE + CBR", "1", *row),)
+    titles = [column.title for column in table.columns]
+    assert titles[3:] == ["Cases", "Prototypes", "Code perplexity", "Wrong tries"]
+
+
+def test_what_is_counted_below_figure_4_is_said(tmp_path):
+    found = results(0, {"in": played(10, 0.9), "out": played(12, 0.8)})
+    text = recipe_text("twc.yaml", "bike_cbr-level=easy-seed=0")
+    groups, _ = groups_of(write_run(tmp_path / "run", text, found))
+    figure = reuse_figure(groups)
+    assert "drew the same action" in figure.title
+    assert "rewarded action, this one or another" in figure.caption
 
 
 def test_who_is_ahead_of_whom(swept):

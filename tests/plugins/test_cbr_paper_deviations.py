@@ -16,6 +16,7 @@ from cbr_report.folders import read_folders
 from cbr_report.names import name_runs
 from cbr_report.runs import Group, Run, Runs, group
 from cbrcore import Table
+from cbrcore.recipe import dump_recipe, load_recipe
 from cbrcore.recipe.text import parse
 
 AS_PRINTED = (
@@ -106,6 +107,14 @@ def test_a_folder_is_bert_if_its_own_config_says_so(tmp_path, monkeypatch, confi
         (tmp_path / "config.json").write_text(json.dumps(config))
     found = deviations(one("bike", *AS_PRINTED, "text_encoder.model=$CBR_BERT"), "twc.yaml")
     assert found == ([] if known else ["text encoder $CBR_BERT, [CLS] (the paper: BERT-base, d = 768, [CLS])"])
+
+
+def test_the_recipe_with_bert_is_as_in_the_paper_but_for_who_collects(tmp_path, monkeypatch):
+    monkeypatch.setenv("CBR_BERT", str(tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps(BERT_BASE))
+    recipe = load_recipe(TABLES.parent / "paper_bert_twc.yaml", registry=plugins().registry)
+    group_of_it = Group((Run(Path("run"), parse(dump_recipe(recipe)).data, {}),))
+    assert deviations(group_of_it, "twc.yaml") == [RANDOM_PLAY]
 
 
 @pytest.mark.parametrize(("num_envs", "named"), [(4, True), (1, False)])

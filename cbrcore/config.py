@@ -162,6 +162,8 @@ class EvaluationConfig(Settings):
     """Splits of the environment."""
     passes: Annotated[int, Field(ge=1)] = 5
     """Plays of every game."""
+    random_passes: Annotated[int, Field(ge=1)] | None = None
+    """Those of the uniform random policy. Left out: 100 or what a slow environment says, or `passes` if more."""
     modes: tuple[Literal["sampled", "greedy"], ...] = ("sampled", "greedy")
     """How the agent picks an action when it is asked; the first is the main result."""
 

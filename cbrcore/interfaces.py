@@ -118,7 +118,7 @@ class Environment(Protocol):
 
     `handicaps` names everything that makes the task easier than the bare text game (ground-truth
     graph, filtered commands ...); it is copied into the results. Optional abilities: `ConcurrentEnvironment`,
-    `KnowsPlaces`, `TellsPlaces`, `KnowsContents`.
+    `KnowsPlaces`, `TellsPlaces`, `KnowsContents`, `PlaysSlowly`.
     """
 
     handicaps: Mapping[str, Any]
@@ -197,6 +197,13 @@ class KnowsContents(Protocol):
 
     def content(self, game: str) -> str:
         """Equal for games that differ in their names alone."""
+
+
+@runtime_checkable
+class PlaysSlowly(Protocol):
+    """An environment that says how often the uniform random policy plays each game, unless a recipe does."""
+
+    random_passes: int
 
 
 @runtime_checkable
@@ -522,7 +529,8 @@ class NeuralAgent(Trainable, Protocol):
 
 @runtime_checkable
 class TellsHandicaps(Protocol):
-    """Is told more than the bare text game (a hand-written knowledge graph ...), as an `Environment` may tell."""
+    """An agent, reuse policy or context encoder that is told more than the bare text game (a hand-written
+    knowledge graph ...), as an `Environment` may tell."""
 
     handicaps: Mapping[str, Any]
 

@@ -47,9 +47,9 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
 def results_table(results: dict[str, Any]) -> str:
     """The run's tables, as plain text that reads the same in a terminal, a log and a README.
 
-    Per split steps and normalized score, with the random and the optimal row; below, which games have none. For
-    games that are scored by raw points (they tell an `initial_score`): the training's own scores too, and points
-    instead of shares.
+    Per split steps and normalized score, with the random and the optimal row; below, which games have none, and
+    the steps of a pretraining. For games that are scored by raw points (they tell an `initial_score`): the
+    training's own scores too, and points instead of shares.
     """
     evaluation, games = results["evaluation"], results["protocol"]["games"]
     raw = {split for split, facts in games.items() if any("initial_score" in each for each in facts.values())}
@@ -64,7 +64,25 @@ def results_table(results: dict[str, Any]) -> str:
         if split not in raw
         for note in without_share(split, found.get("games", {}), games.get(split, {}))
     ]
-    return "\n\n".join([*tables, *notes])
+    return "\n\n".join([*tables, *notes, *_spread(evaluation), *_trained(results["training"])])
+
+
+def _spread(evaluation: Mapping[str, Any]) -> list[str]:
+    """Steps of the game that takes the fewest, and of the one that takes the most: a mean hides them."""
+    steps = {
+        split: [steps for each in found["games"].values() if (steps := each.get("steps")) is not None]
+        for split, found in evaluation.items()
+    }
+    told = [f"{split.upper()} {min(of):.1f} to {max(of):.1f}" for split, of in steps.items() if len(of) > 1]
+    return [f"#steps by game: {', '.join(told)}"] if told else []
+
+
+def _trained(training: Mapping[str, Any]) -> list[str]:
+    """What was played before the training counts too; nothing where nothing was."""
+    before = training.get("pretraining") or {}
+    steps = before.get("steps")
+    told = "pretraining, not counted" if steps is None else f"{steps:,} of pretraining"
+    return [f"trained: {training['env_steps']:,} steps + {told}"] if before else []
 
 
 def without_share(split: str, measured: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:

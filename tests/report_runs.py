@@ -147,7 +147,7 @@ def twc_sweep(folder: Path, *, sweep_file: bool = True, seeds: int = 2) -> Path:
 SMOKE = Path(__file__).parents[1] / "recipes" / "smoke" / "text_cbr_generated.yaml"
 DECIDES = (
     "run.episodes=6",
-    "evaluation={splits: [train], passes: 1, modes: [sampled]}",
+    "evaluation={splits: [train], passes: 1, random_passes: 1, modes: [sampled]}",
     "training.pretrain.episodes=0",
     "memory.threshold=0.5",
     "reuse_policy.retry_failed=false",

@@ -160,6 +160,40 @@ def test_games_without_a_maximum_have_a_note_instead_of_a_share():
     assert notes == ["IN norm. score of cup, pan: not available: the game tells no maximum"]
 
 
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        ({"in": (2.0, 30.0, 2.0), "out": (5.04, 4.96)}, "#steps by game: IN 2.0 to 30.0, OUT 5.0 to 5.0"),
+        ({"in": (2.0,), "out": (7.0, 3.0)}, "#steps by game: OUT 3.0 to 7.0"),
+        ({"in": (2.0,)}, None),
+        ({"in": (None, 3.0)}, None),
+    ],
+)
+def test_beside_the_mean_stand_the_fewest_and_the_most_steps_of_a_game(steps, says):
+    told = results({split: of_split(5, 1.0, 0.5) for split in steps}, max_score=2.0)
+    for split, values in steps.items():
+        told["evaluation"][split]["games"] = {
+            f"game {at}": {"steps": value, "norm_score": 0.5} for at, value in enumerate(values)
+        }
+    assert tables.results_table(told).split("\n\n")[1:] == ([says] if says else [])
+
+
+@pytest.mark.parametrize(
+    ("pretraining", "says"),
+    [
+        ({"steps": 2000, "plays": 50}, "trained: 25,000 steps + 2,000 of pretraining"),
+        ({"retriever": "ab", "steps": None}, "trained: 25,000 steps + pretraining, not counted"),
+        ({"items": 7}, "trained: 25,000 steps + pretraining, not counted"),  # of an older version
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_the_steps_of_a_pretraining_are_told(pretraining, says):
+    told = results({"in": of_split(5, 1.0, 0.5)}, max_score=2.0)
+    told["training"] |= {"env_steps": 25000, "pretraining": pretraining}
+    assert tables.results_table(told).split("\n\n")[1:] == ([says] if says else [])
+
+
 def test_of_raw_points_the_training_is_told_too():
     played = {"zork": {"initial_score": 0, "max_score": 350}}
     told = results({"train": of_split(5, None)}, initial_score=0)

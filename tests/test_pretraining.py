@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from dataclasses import replace
@@ -12,12 +13,13 @@ import pytest
 import torch
 from parts import PullingQuantizer, ScriptedAgent
 from test_trainer import item
+from toy import ToyEnvironment
 from toy_run import parts, recipe, run
 
 from cbr_a2c.learner import A2cLearner
 from cbr_pretrain.config import PretrainConfig
 from cbr_pretrain.contrastive import ContrastivePretraining
-from cbr_pretrain.experience import collect_experience, collect_while_learning
+from cbr_pretrain.experience import PlayCount, collect_experience, collect_while_learning
 from cbr_pretrain.pairs import (
     Experience,
     PairSampler,
@@ -26,7 +28,7 @@ from cbr_pretrain.pairs import (
     measure_similarities,
     pretrain_retriever,
 )
-from cbr_pretrain.retriever_file import load_retriever, save_retriever
+from cbr_pretrain.retriever_file import load_retriever, played_before, save_retriever
 from cbr_pretrain.session import Collector, RetrieverMaking, collector_overrides, pretraining_of
 from cbr_pretrain.table import pretraining_table
 from cbrcore.config import NoSettings, Part, TrainingConfig
@@ -215,6 +217,26 @@ def test_collecting_does_not_depend_on_how_many_play_at_once():
     assert collected(1) == collected(3)
 
 
+@pytest.mark.parametrize("envs", [1, 3])
+@pytest.mark.parametrize("collect", ["random", "learning"])
+@pytest.mark.parametrize("passes", [1, 4])
+def test_every_step_and_play_of_the_collecting_is_counted(monkeypatch, collect, envs, passes):
+    """Also steps without a context, which are no experience, and those of several games at once."""
+    taken, step = [], ToyEnvironment.step
+    monkeypatch.setattr(ToyEnvironment, "step", lambda self, action: taken.append(action) or step(self, action))
+    built, count = parts(envs), PlayCount()
+    if collect == "random":
+        plays = collect_experience(built.environments, Remembering(), passes=passes, seed=5, count=count)
+    else:
+        plain, how = CaseBasedReasoner(ScriptedAgent("look")), (TrainingConfig(), A2cLearner())
+        plays = collect_while_learning(
+            built.environments, Remembering(), plain, *how, passes=passes, streams=built.streams, count=count
+        )
+    experience = [each for play in plays for each in play]
+    assert count == PlayCount(steps=len(taken), plays=2 * passes)
+    assert count.steps > len(experience)
+
+
 class Remembering:
     """A situation is how many steps there were before, and whether they are those that were seen."""
 
@@ -343,6 +365,8 @@ def test_as_many_steps_are_announced_as_are_told(tmp_path, collector, passes):
         facts = json.loads((tmp_path / "made" / "pretraining.json").read_text())
         assert (facts["schema"], facts["seed"], facts["episodes"]) == (1, 5, passes)
         assert facts["retriever"] == built.reasoner.retriever.digest()
+        assert facts["plays"] == 2 * passes
+        assert 2 * passes <= facts["steps"] <= 2 * passes * built.environment.max_steps
     collecting, training = told.phases
     assert collecting == ["collecting experience (game plays)", 2 * passes, 2 * passes]
     assert training in [["pretraining the retriever (epochs)", 2, told] for told in (1, 2)]  # it may stop early
@@ -403,8 +427,52 @@ def test_a_run_takes_the_pretrained_retriever_and_collects_nothing(tmp_path, mon
     monkeypatch.setattr("toy_run.TrainingConfig", lambda **settings: TrainingConfig(**(settings | training)))
     experiment = run(tmp_path / "run")
     results = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert results["training"]["pretraining"] == {"retriever": retriever.digest()}
+    played = {"steps": None, "plays": None}  # nothing beside the retriever says it
+    assert results["training"]["pretraining"] == {"retriever": retriever.digest(), **played}
     assert experiment.parts.reasoner.retriever.digest() == retriever.digest()
+
+
+@pytest.mark.parametrize(
+    ("says", "counts"),
+    [
+        ({"steps": 120, "plays": 6}, (120, 6)),
+        ({"steps": 0, "plays": 0}, (0, 0)),
+        ({"items": 3}, (None, None)),  # of an older version
+        ({"steps": True, "plays": "6"}, (None, None)),
+        ({"steps": -1, "plays": 6}, (None, 6)),
+        ([1], (None, None)),
+        (None, (None, None)),
+    ],
+)
+def test_a_retriever_made_elsewhere_counts_what_its_own_file_says(tmp_path, caplog, says, counts):
+    save_retriever(parts().reasoner.retriever, tmp_path)
+    if says is not None:
+        (tmp_path / "pretraining.json").write_text(json.dumps(says))
+    assert tuple(played_before(tmp_path).values()) == counts
+    assert ("cannot count" in caplog.text) == (None in counts)
+
+
+@pytest.mark.parametrize("damage", ["cut", "other numbers"])
+def test_a_damaged_count_counts_nothing(tmp_path, damage):
+    path = tmp_path / "pretraining.json"
+    path.write_text('{"steps": 120, "plays": 6}')
+    seal(tmp_path, path.name)
+    path.write_text('{"steps": 12' if damage == "cut" else '{"steps": 100, "plays": 6}')
+    assert played_before(tmp_path) == {"steps": None, "plays": None}
+
+
+@pytest.mark.parametrize("stop_after", [0, 3, 6, 9])
+def test_what_a_run_played_before_it_began_is_in_its_results(tmp_path, stop_after):
+    """Stopped and resumed while collecting, pretraining and training; once, whatever was stopped."""
+    with pytest.raises(Interrupted) if stop_after else contextlib.nullcontext():
+        run(tmp_path / "run", stop_after=stop_after)
+    if stop_after:
+        assert not (tmp_path / "run" / "results.json").exists()
+        run(tmp_path / "run")
+    found = json.loads((tmp_path / "run" / "results.json").read_text())["training"]["pretraining"]
+    built, count = parts(), PlayCount()
+    assert list(collect_experience([built.environment], Remembering(), passes=2, seed=5, count=count))
+    assert {"steps": found["steps"], "plays": found["plays"]} == {"steps": count.steps, "plays": 4}
 
 
 # -- the command -----------------------------------------------------------------------------------------------
@@ -426,7 +494,9 @@ def test_the_command_pretrains_and_a_recipe_points_to_it(cbr, tmp_path, collecto
     used = cbr("run", SMOKE, *points, "--out", tmp_path / "run")
     assert used.returncode == 0, used.stderr
     results = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert results["training"]["pretraining"] == {"retriever": facts["retriever"]}
+    played = {"steps": facts["steps"], "plays": facts["plays"]}
+    assert played["steps"] > played["plays"] == 8 * 2
+    assert results["training"]["pretraining"] == {"retriever": facts["retriever"], **played}
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from cbrcore.runs.folder import RunFolder
 RECIPES = Path(__file__).parents[1] / "recipes"
 SMOKE = RECIPES / "smoke" / "text_cbr_generated.yaml"
 SETS = [
-    "evaluation={splits: [in, out], passes: 2, modes: [sampled]}",
+    "evaluation={splits: [in, out], passes: 2, random_passes: 2, modes: [sampled]}",
     "run.episodes=6",
     "memory.threshold=0.4",
 ]

@@ -23,6 +23,7 @@ from toy_run import Experiment, SilentReporter, parts, recipe, run, weights
 
 from cbr_memory.memory import CaseMemory
 from cbr_pretrain.pairs import Experience, PairSampler
+from cbrcore.config import EvaluationConfig
 from cbrcore.console import StopRequest
 from cbrcore.cycle.evaluation import (
     Played,
@@ -46,6 +47,7 @@ from cbrcore.runs import trainer
 from cbrcore.runs.checkpoint import Progress as Counters
 from cbrcore.runs.checkpoint import State, latest_checkpoint, load_checkpoint, restore_agent, save_checkpoint
 from cbrcore.runs.folder import METRICS_FILE, RunFolder
+from cbrcore.runs.results import results_of
 from cbrcore.runs.trainer import LearningActor
 from cbrcore.tables import results_table
 from cbrcore.types import (
@@ -542,6 +544,69 @@ def test_means_are_over_games_and_std_over_passes():
     assert counts == [100, 8, 4, 0]
     assert ood_gap({"in": found, "out": summarize(plays[:2])}) == {"steps": 10.0, "norm_score": 0.25}
     assert ood_gap({"in": found}) is None
+
+
+@pytest.mark.parametrize("teller", ["agent", "reuse_policy", "encoder", "environment"])
+def test_whoever_is_told_more_than_the_game_is_named(tmp_path, teller):
+    """Also an environment that knows it only when its games are listed."""
+    made = parts()
+    environment, reasoner = made.environment, made.reasoner
+    if teller == "environment":
+        listed = environment.games
+        environment.games = lambda split: setattr(environment, "handicaps", {"more": "a map"}) or listed(split)
+    else:
+        part = reasoner.retriever.encoder if teller == "encoder" else getattr(reasoner, teller)
+        part.handicaps = {"more": "a map"}
+    folder = RunFolder.create("toy", tmp_path / "run")
+    work = Experiment(recipe(), made, folder, SilentReporter(), StopRequest()).work
+    assert results_of(work, Counters(), {})["protocol"]["handicaps"]["more"] == "a map"
+    folder.close()
+
+
+def random_row(folder: Path, slow: int | None = None, **config) -> tuple[dict, dict]:
+    """(figures of the agent, of the uniform random policy) of an untrained toy agent, on its split "in"."""
+    made = parts()
+    if slow is not None:
+        made.environment.random_passes = slow
+    evaluated = recipe().model_copy(update={"evaluation": EvaluationConfig(**config)})
+    run_folder = RunFolder.create("toy", folder)
+    found = Experiment(evaluated, made, run_folder, SilentReporter(), StopRequest()).evaluate(["in"])["in"]
+    run_folder.close()
+    return {name: value for name, value in found.items() if name != "random"}, found["random"]
+
+
+@pytest.mark.parametrize(
+    ("config", "slow", "passes"),
+    [
+        ({"passes": 2}, None, 100),
+        ({"passes": 2}, 7, 7),
+        ({"passes": 120}, None, 120),
+        ({"passes": 9}, 7, 9),
+        ({"passes": 2, "random_passes": 3}, None, 3),
+        ({"passes": 5, "random_passes": 3}, 7, 3),
+    ],
+)
+def test_the_random_policy_plays_100_passes_unless_something_says_otherwise(tmp_path, config, slow, passes):
+    """A slow environment, or the recipe. The agent's own figures are the same whatever it is."""
+    agent, random = random_row(tmp_path / "one", slow, **config)
+    games = len(ToyEnvironment().games("in"))
+    assert (random["passes"], sum(random["endings"].values())) == (passes, passes * games)
+    assert agent == random_row(tmp_path / "two", **(config | {"random_passes": 1}))[0]
+    assert sum(agent["endings"].values()) == config["passes"] * games
+    first = play_passes(ToyEnvironment(), UniformActor, "in", passes=passes, seed=5)
+    assert random["steps"]["mean"] == mean_std(first, lambda play: play.steps)["mean"]
+
+
+@pytest.mark.parametrize(("passes", "t"), [(100, 1.9842), (20, 2.0930), (10, 2.2622), (9, None), (1, None)])
+def test_the_random_policy_has_an_interval_of_95_percent(tmp_path, passes, t):
+    _, random = random_row(tmp_path / "run", passes=1, random_passes=passes)
+    for name in ("steps", "norm_score", "score"):
+        mean, std, interval = (random[name][key] for key in ("mean", "std", "interval"))
+        if t is None:
+            assert interval is None
+        else:
+            half = t * std / passes**0.5
+            assert interval == pytest.approx([mean - half, mean + half], abs=0.02 * half)
 
 
 class Games(ToyEnvironment):

@@ -72,7 +72,7 @@ def recipe(memory: dict | None = None, *, pretrain: int = 2, **run) -> Recipe:
             update_every=4,
             pretrain=Part(use="test/pretrain", settings=PretrainConfig(episodes=pretrain, epochs=3, batch_size=8)),
         ),
-        evaluation=EvaluationConfig(passes=2),
+        evaluation=EvaluationConfig(passes=2, random_passes=2),
         run=RunConfig(**({"episodes": 6} | run)),
     )
 

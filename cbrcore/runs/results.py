@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cbrcore.errors import Interrupted
-from cbrcore.interfaces import TellsFacts, TellsHandicaps
+from cbrcore.interfaces import PlaysSlowly, TellsFacts, TellsHandicaps
 from cbrcore.runs.folder import run_command
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from cbrcore.runs import Work
     from cbrcore.runs.assemble import Parts
     from cbrcore.runs.checkpoint import Progress
+
+RANDOM_PASSES = 100
 
 
 def evaluation(work: Work, splits: Sequence[str]) -> dict[str, Any]:
@@ -33,7 +36,7 @@ def evaluation(work: Work, splits: Sequence[str]) -> dict[str, Any]:
         found[split]["optimal_steps"] = mean(fact.get("optimal_steps") for fact in facts)
         if all(map(unscored, facts)):
             for figures in (found[split], *(found[split][mode] for mode in (*others, "random"))):
-                figures["score"] = {"mean": None, "std": None}
+                figures["score"] |= dict.fromkeys(figures["score"])
     return found
 
 
@@ -47,13 +50,35 @@ def _measured(work: Work, split: str, mode: str) -> dict[str, Any]:
             hint = f"evaluate it with: {run_command('evaluate', work.folder.path)}"
             raise Interrupted("interrupted while evaluating; the trained agent is saved", hint=hint)
 
-    parts, passes, seed = work.parts, work.recipe.evaluation.passes, work.recipe.seed
+    parts, seed, passes = work.parts, work.recipe.seed, work.recipe.evaluation.passes
+    passes = _random_passes(work) if mode == "random" else passes
     count = passes * len(parts.environment.games(split))
     work.reporter.phase(f"evaluating on {split!r}, {mode} (game plays)", count)
     frozen = partial(FrozenActor, parts.reasoner, greedy=mode == "greedy")
     actor = UniformActor if mode == "random" else frozen
     plays = play_passes(parts.environment, actor, split, passes=passes, seed=seed, after_play=after_play)
-    return summarize(plays)
+    figures = summarize(plays)
+    if mode == "random":
+        figures["passes"] = passes
+        for name in ("steps", "norm_score", "score"):
+            figures[name]["interval"] = _interval(figures[name], passes)
+    return figures
+
+
+def _random_passes(work: Work) -> int:
+    """A mean over few plays of a random policy says little; more cost seconds, unless an environment is slow."""
+    config, environment = work.recipe.evaluation, work.parts.environment
+    usual = environment.random_passes if isinstance(environment, PlaysSlowly) else RANDOM_PASSES
+    return config.random_passes or max(config.passes, usual)
+
+
+def _interval(figure: Mapping[str, float | None], passes: int) -> list[float] | None:
+    """The 95 % interval of the mean over passes, by Student's t to first order; None for fewer than ten."""
+    mean, std = figure["mean"], figure["std"]
+    if mean is None or std is None or passes < 10:
+        return None
+    half = (1.96 + (1.96**3 + 1.96) / (4 * (passes - 1))) * std / math.sqrt(passes)
+    return [mean - half, mean + half]
 
 
 def results_of(work: Work, progress: Progress, evaluation: dict[str, Any]) -> dict[str, Any]:
@@ -99,8 +124,14 @@ def unscored(facts: Mapping[str, Any]) -> bool:
 
 def _protocol(recipe: Recipe, parts: Parts) -> dict[str, Any]:
     """What makes the task easier than the bare text game, and how it was measured."""
-    environment, handicaps = parts.environment, dict(parts.environment.handicaps)
-    for part in (parts.reasoner.agent, parts.reasoner.reuse_policy):
+    environment, reasoner = parts.environment, parts.reasoner
+    games = {
+        split: {game: dict(environment.game_info(game)) for game in environment.games(split)}
+        for split in environment.splits()
+    }
+    handicaps = dict(environment.handicaps)  # some are known once the games are
+    encoder = reasoner.retriever.encoder if reasoner.retriever else None
+    for part in (reasoner.agent, reasoner.reuse_policy, encoder):
         handicaps |= part.handicaps if isinstance(part, TellsHandicaps) else {}
     return {
         "seed": recipe.seed,
@@ -109,10 +140,7 @@ def _protocol(recipe: Recipe, parts: Parts) -> dict[str, Any]:
         "win_bonus": recipe.training.win_bonus,
         "evaluation_passes": recipe.evaluation.passes,
         **({"isolated": True} if recipe.run.isolate else {}),
-        "games": {
-            split: {game: dict(environment.game_info(game)) for game in environment.games(split)}
-            for split in environment.splits()
-        },
+        "games": games,
         **duplicates(parts),
     }
 

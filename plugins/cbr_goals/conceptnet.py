@@ -31,6 +31,9 @@ class ConceptNet:
     with N(a) the neighbours of a. A name is linked to the longest end of it that is a concept ("wet_dirty_shirt",
     "dirty_shirt", "shirt"), and to its last word. 0 where one of the names is unknown.
 
+    Attributes:
+        handicaps: what it tells, for the results.
+
     Raises:
         CbrError: there is no such folder, or no file in it.
     """
@@ -38,6 +41,8 @@ class ConceptNet:
     def __init__(self, config: ConceptNetConfig, build: Build) -> None:
         self.files = _files(_games(config, build.recipe_dir), config.levels)
         self._base = triples_of(self.files)
+        levels = ", ".join(file.parents[1].name for file in self.files)
+        self.handicaps = {"pair_feature": f"ConceptNet, linked to the training games by their makers ({levels})"}
         self._device = build.device
         self.value = cache(self._value)
 

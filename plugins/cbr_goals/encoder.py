@@ -11,7 +11,7 @@ from cbr_goals.config import NamesConfig, View
 from cbr_goals.layout import Layout
 from cbr_keys.cosine import unit
 from cbrcore import Build, CbrError, Observation
-from cbrcore.interfaces import PairFeature, TextEncoder
+from cbrcore.interfaces import PairFeature, TellsHandicaps, TextEncoder
 from cbrcore.types import EntityTuple
 
 ANY_STATE = "any state"
@@ -27,6 +27,7 @@ class NamesEncoder(nn.Module):
 
     Attributes:
         layout: where each view stands.
+        handicaps: those of the pair feature.
 
     Raises:
         CbrError: there is no text encoder.
@@ -39,6 +40,7 @@ class NamesEncoder(nn.Module):
         self.config = config
         self.device = build.device
         self.pair_feature: PairFeature | None = build.make("pair_feature", build) if config.pair_feature else None
+        self.handicaps = dict(self.pair_feature.handicaps) if isinstance(self.pair_feature, TellsHandicaps) else {}
         self.layout = Layout.of(config, build.text_encoder.dim, pair=self.pair_feature is not None)
         self.dim = self.layout.dim
         self._texts: TextEncoder = build.text_encoder

@@ -148,8 +148,8 @@ class EvidenceMemory(CaseMemory):
         return self.figures
 
     def facts(self) -> Mapping[str, float | None]:
-        """For the results: the figures of the last fit."""
-        return dict(self.figures)
+        """For the results: those of every memory, and the figures of the last fit."""
+        return {**super().facts(), **self.figures}
 
     def _as_tried(self) -> fitting.Tried | None:
         """What the fit needs to know; None where there is nothing."""

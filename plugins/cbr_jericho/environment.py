@@ -39,6 +39,9 @@ class JerichoEnvironment:
     from.
     """
 
+    random_passes = 10
+    """A random policy comes where nobody was, so each play costs ten seconds of searching for valid actions."""
+
     def __init__(self, config: JerichoConfig, build: Build) -> None:
         self.config = config
         self.build = build

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -100,6 +100,10 @@ class CaseMemory:
 
     def __len__(self) -> int:
         return len(self.cases)
+
+    def facts(self) -> Mapping[str, float | None]:
+        """For the results: how many different keys answer, however many cases share one."""
+        return {"prototypes": len({key for key, _ in self._pairs.values()})}
 
     def __repr__(self) -> str:
         return f"CaseMemory({len(self)} cases, capacity={self.capacity}, index={self.index!r})"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cbr_paper.belong import Claim, Paper
+from cbr_paper.deviations import deviations
 from cbr_paper.paper import PaperCell, PaperTable, PaperValue
 from cbr_paper.paper_file import Metric
 from cbr_report.comparable import baselines, handicap_marks, protocol_marks, remarks
@@ -59,7 +60,7 @@ def _table(table: PaperTable, first: PaperTable, paper: Paper) -> Table:
         (*_row_columns(table), *_columns(table)),
         (*_rows(table, paper), *_reference_rows(table, paper)),
         note=f"{_says(table)}Each cell twice: as the paper prints it, and ours (over so many runs).{same}",
-        remarks=() if same else tuple(_remarks(table, paper)),
+        remarks=(*(() if same else _remarks(table, paper)), *_deviations(table, paper)),
     )
 
 
@@ -209,6 +210,21 @@ def _remarks(table: PaperTable, paper: Paper) -> Iterator[str]:
             said.setdefault(words, []).append(claim.group)
     yield from (f"{_named(groups)}: {words}" for words, groups in said.items())
     yield from remarks(_claimed(table, paper))
+
+
+def _deviations(table: PaperTable, paper: Paper) -> Iterator[str]:
+    """What in the runs of the table is not as in the paper; agents that have it in common stand together."""
+    groups = _claimed(table, paper)
+    having: dict[str, list[Group]] = {}
+    for group in groups:
+        for text in deviations(group, table.recipe):
+            having.setdefault(text, []).append(group)
+    together: dict[tuple[int, ...], list[str]] = {}
+    for text, who in having.items():
+        together.setdefault(tuple(map(id, who)), []).append(text)
+    for texts in together.values():
+        who = having[texts[0]]
+        yield f"{'All runs' if len(who) == len(groups) else _named(who)}: not as in the paper: {'; '.join(texts)}"
 
 
 def _claimed(table: PaperTable, paper: Paper) -> list[Group]:

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from cbr_pretrain.config import PretrainConfig
-from cbr_pretrain.experience import collect_experience
+from cbr_pretrain.experience import PlayCount, collect_experience
 from cbr_pretrain.pairs import Experience, pretrain_retriever
-from cbr_pretrain.retriever_file import load_retriever
+from cbr_pretrain.retriever_file import load_retriever, played_before
 from cbrcore.config import expand_path
 from cbrcore.interfaces import Build, Scene
 
@@ -34,11 +34,13 @@ class ContrastivePretraining:
         if retriever is None:
             return None
         if config.retriever is not None:
-            load_retriever(retriever, expand_path(config.retriever, scene.directory))
-            return {"retriever": retriever.digest()}
+            folder = expand_path(config.retriever, scene.directory)
+            load_retriever(retriever, folder)
+            return {"retriever": retriever.digest(), **played_before(folder)}
         if not config.episodes:
             return None
-        experience = self._collect(scene)
+        count = PlayCount()
+        experience = self._collect(scene, count)
         scene.phase("pretraining the retriever (epochs)", config.epochs)
         report = pretrain_retriever(
             retriever,
@@ -49,15 +51,20 @@ class ContrastivePretraining:
             streams=scene.streams,
             progress=lambda done, total: scene.advance(),
         )
-        return asdict(report)
+        return asdict(report) | asdict(count)
 
-    def _collect(self, scene: Scene) -> list[Experience]:
+    def _collect(self, scene: Scene, count: PlayCount) -> list[Experience]:
         passes, retriever = self.config.episodes, scene.player.retriever
         assert retriever is not None
         scene.phase("collecting experience (game plays)", passes * len(scene.environments[0].games("train")))
         found: list[Experience] = []
         for experience in collect_experience(
-            scene.environments, retriever.encoder, passes=passes, seed=scene.streams.seed, clock=scene.clock
+            scene.environments,
+            retriever.encoder,
+            passes=passes,
+            seed=scene.streams.seed,
+            clock=scene.clock,
+            count=count,
         ):
             found.extend(experience)
             scene.advance()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +18,21 @@ from cbrcore.rng import Streams, derive_seed
 from cbrcore.types import Decision, Episode, Observation, StepResult
 
 
+@dataclass
+class PlayCount:
+    """What collecting experience has played: game plays, and environment steps of all of them.
+
+    Steps without a context count too; they are no experience, but they were played.
+    """
+
+    steps: int = 0
+    plays: int = 0
+
+    def add(self, episode: Episode) -> None:
+        self.steps += episode.steps
+        self.plays += 1
+
+
 def collect_experience(
     environments: Sequence[Environment],
     encoder: ContextEncoder,
@@ -24,13 +40,16 @@ def collect_experience(
     passes: int,
     seed: int,
     clock: Stopwatch | None = None,
+    count: PlayCount | None = None,
 ) -> Iterator[list[Experience]]:
     """Play the training games `passes` times; the experience of each game play.
 
     Args:
         environments: as many passes are played at the same time. What is found does not depend on how many.
         seed: of the run.
+        count: every game play is added to it.
     """
+    count = count or PlayCount()
     games = environments[0].games("train")
     for first in range(0, passes, len(environments)):
         numbers = range(first, min(first + len(environments), passes))
@@ -42,6 +61,7 @@ def collect_experience(
         for game in games:
             plays = [(game, game_seed(stream, game)) for stream in streams]
             for episode in play_together(seats, plays, clock=clock):
+                count.add(episode)
                 yield list(_experience(episode, encoder))
 
 
@@ -55,6 +75,7 @@ def collect_while_learning(
     passes: int,
     streams: Streams,
     clock: Stopwatch | None = None,
+    count: PlayCount | None = None,
 ) -> Iterator[list[Experience]]:
     """Play the training games `passes` times with a baseline agent that learns meanwhile; the experience of each
     game play. What an agent sees on its way from bad to good is more varied than what a random one sees.
@@ -62,7 +83,9 @@ def collect_while_learning(
     Args:
         collector: a plain neural agent.
         training, learner: how it learns.
+        count: every game play is added to it.
     """
+    count = count or PlayCount()
     games, clock = environments[0].games("train"), clock or Stopwatch()
     players = [collector, *(collector.companion() for _ in environments[1:])]
     learner.begin(players, training, streams, clock)
@@ -74,6 +97,7 @@ def collect_while_learning(
     ]
     for first in range(0, len(plays), len(seats)):
         for episode in play_together(seats, plays[first : first + len(seats)], observer=learner, clock=clock):
+            count.add(episode)
             yield list(_experience(episode, encoder))
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cbr_pretrain.config import PretrainConfig
-from cbr_pretrain.experience import collect_experience, collect_while_learning
+from cbr_pretrain.experience import PlayCount, collect_experience, collect_while_learning
 from cbr_pretrain.pairs import Experience, PretrainReport, pretrain_retriever
-from cbr_pretrain.retriever_file import FILE, save_retriever
+from cbr_pretrain.retriever_file import FILE, REPORT_FILE, save_retriever
 from cbrcore.config import Recipe
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import CbrError, Interrupted
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from cbrcore.plugins import PluginReport
     from cbrcore.runs.assemble import Parts
 
-REPORT_FILE = "pretraining.json"
 CBR_PARTS = ("context_encoder", "quantizer", "memory", "reuse_policy", "retain_policy")
 
 
@@ -80,6 +79,7 @@ class RetrieverMaking:
         self.work = work
         self.config = config
         self.collector = collector
+        self.count = PlayCount()
 
     def run(self) -> PretrainReport:
         """Collect, train, write; see `pretrain`."""
@@ -114,7 +114,12 @@ class RetrieverMaking:
         self.work.reporter.phase("collecting experience (game plays)", passes * len(games))
         if self.collector is None:
             plays = collect_experience(
-                parts.environments, retriever.encoder, passes=passes, seed=self.work.recipe.seed, clock=parts.clock
+                parts.environments,
+                retriever.encoder,
+                passes=passes,
+                seed=self.work.recipe.seed,
+                clock=parts.clock,
+                count=self.count,
             )
         else:
             plays = collect_while_learning(
@@ -126,6 +131,7 @@ class RetrieverMaking:
                 passes=passes,
                 streams=self.collector.parts.streams,
                 clock=parts.clock,
+                count=self.count,
             )
         for play in plays:
             yield play
@@ -144,6 +150,7 @@ class RetrieverMaking:
             "episodes": self.config.episodes,
             "retriever": retriever.digest(),
             **asdict(report),
+            **asdict(self.count),
         }
 
 

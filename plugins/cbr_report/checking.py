@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -20,6 +20,7 @@ class _Mean(_Checked):
     mean: Number = None
     std: Number = None
     games: int | None = None
+    interval: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
 
 
 class _OfGame(_Checked):
@@ -39,12 +40,21 @@ class _Measured(_Checked):
     games: dict[str, _OfGame] = {}
 
 
+class _Random(_Measured):
+    passes: int | None = None
+
+
 class _Split(_Measured):
     mode: str = ""
     optimal_steps: Number = None
     sampled: _Measured = _Measured()
     greedy: _Measured = _Measured()
-    random: _Measured = _Measured()
+    random: _Random = _Random()
+
+
+class _Pretraining(_Checked):
+    steps: int | None = None
+    plays: int | None = None
 
 
 class _Training(_Checked):
@@ -54,7 +64,7 @@ class _Training(_Checked):
     episodes: int | None = None
     memory_size: int | None = None
     endings: dict[str, int] = {}
-    pretraining: dict[str, Any] | None = None
+    pretraining: _Pretraining | None = None
 
 
 class _Facts(_Checked):

@@ -44,7 +44,7 @@ def baselines(groups: Iterable[Group]) -> list[Baseline]:
     for agent, run in sorted(
         members, key=lambda member: not _random(member[1])
     ):  # those that do not tell come last
-        passes = run.results.get("protocol", {}).get("evaluation_passes")
+        passes = _random_passes(run)
         for known, by_seed, agents in found:
             same = by_seed.setdefault(run.seed, run) if known == passes or not _random(run) else None
             if same is not None and _random(run) in ({}, _random(same)):
@@ -63,6 +63,14 @@ def _random(run: Run) -> dict[tuple[str, str], float]:
         for what in MEASURED
         if (value := number_at(evaluation, ["random", what, "mean"])) is not None
     }
+
+
+def _random_passes(run: Run) -> Any:
+    """How often the uniform random agent played each game; in older runs as often as the agent."""
+    told = {number_at(found, ["random", "passes"]) for found in run.results.get("evaluation", {}).values()} - {
+        None
+    }
+    return sorted(told) if told else [run.number("protocol", "evaluation_passes")]
 
 
 def random_name(each: Baseline, everyone: Sequence[Baseline]) -> str:

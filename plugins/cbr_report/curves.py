@@ -20,8 +20,9 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Curve:
-    """The mean over runs and one standard deviation to each side, at common numbers of environment steps; [POINTS]
-    each. Of a single run the band has no width. It ends where no episode ever was (a share above 1)."""
+    """The mean over runs and one standard deviation to each side, at common numbers of environment steps, those of
+    the pretraining among them; [POINTS] each. Of a single run the band has no width. It ends where no episode ever
+    was (a share above 1)."""
 
     x: Values
     mean: Values
@@ -51,6 +52,7 @@ def _line(run: Run, key: str, *, smooth: bool) -> tuple[Values, Values] | None:
     if not pairs:
         return None
     x, y = np.array(pairs).T
+    x = x + run.pretraining_steps
     return x, trailing_mean(y, max(1, round(len(y) * WINDOW))) if smooth else y
 
 

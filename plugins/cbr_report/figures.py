@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cbr_report.charts import Row, Style, Styles, bars, described, distinct, lines, ranges
@@ -154,6 +154,7 @@ def _curve_figure(
     ends = "; ".join(
         f"{group.place}, {group.agent}: {number(float(curve.mean[-1]), 2)}" for group, curve in curves.items()
     )
+    before = " A curve begins after the steps of its pretraining." if _pretrained(curves) else ""
     smoothed = " Each point is the mean over the last 5 % of a run's episodes." if smooth else ""
     size = {"width": 800, "height": 300} if len(places) == 1 else {}
     return Figure(
@@ -164,8 +165,12 @@ def _curve_figure(
             f"Lines of {axis} over environment steps. At the end: {ends}.",
             styles,
         ),
-        f"Mean over the runs of a cell; the band is one standard deviation to each side.{smoothed}",
+        f"Mean over the runs of a cell; the band is one standard deviation to each side.{smoothed}{before}",
     )
+
+
+def _pretrained(groups: Iterable[Group]) -> bool:
+    return any(run.pretraining_steps for group in groups for run in group.runs)
 
 
 def _short(value: float) -> float:
@@ -215,14 +220,16 @@ def reuse_figure(groups: Sequence[Group]) -> Figure | None:
     styles = {split: SPLIT_STYLES.get(split, Style(3)) for split in splits}
     return Figure(
         "reuse",
-        "Successful reuse, and what the neural agent alone would have done",
+        "Successful reuse, and how often the neural agent alone drew the same action",
         described(
             bars(rows, styles, x="share", high=1.0, columns=len(titles)),
             f"Shares of reuse. {'; '.join(told)}.",
             styles,
         ),
         "Of all steps of the evaluation, those that reused a case, and those of them that earned a reward; of"
-        " these, those for which the neural agent alone drew the same action. Lines are standard deviations.",
+        " these, those for which the neural agent alone drew the same action. The paper's Figure 4 (bottom) counts"
+        " those for which it would have picked a rewarded action, this one or another, which runs do not record:"
+        " that share is never below ours. Lines are standard deviations.",
     )
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
+from statistics import fmean
 
+from cbr_report.facts import mapping_at
 from cbr_report.runs import Group, number_at
 from cbr_report.statistics import Summary, summarize
 
@@ -70,6 +73,27 @@ def measures_of(group: Group) -> list[Measure]:
     if in_points(group):
         return points()
     return [measure for split in group.splits for measure in split_measures(split)]
+
+
+def random_measures(group: Group) -> list[Measure]:
+    """What is measured of the uniform random agent beside these runs."""
+    if not in_points(group):
+        return [measure for split in group.splits for measure in split_measures(split, "random")]
+    keys = [("evaluation", split, "random", "score", "mean") for split in group.splits]
+    return [
+        Measure(f"{split.upper()} Score", way, 2, "higher") for split, way in zip(group.splits, keys, strict=True)
+    ]
+
+
+def interval_of_plays(group: Group, measure: Measure) -> tuple[float, float] | None:
+    """The 95 % interval of the mean over runs, from those of the runs' own plays; None if one of them has none."""
+    bounds = [mapping_at(run.results, *measure.keys[:-1]).get("interval") for run in group.runs]
+    known = [pair for pair in bounds if isinstance(pair, list) and len(pair) == 2]
+    if not known or len(known) < len(bounds):
+        return None
+    middle = fmean((low + high) / 2 for low, high in known)
+    half = sqrt(sum(((high - low) / 2) ** 2 for low, high in known)) / len(known)
+    return middle - half, middle + half
 
 
 def splits_of(groups: Sequence[Group]) -> list[str]:

@@ -52,11 +52,14 @@ def _protocol(groups: Sequence[Group]) -> Table:
             ", ".join(str(run.seed) for run in group.runs),
             *(_said(_of(group, name)) for name in names),
             group.budget,
+            group.steps,
         )
         for group in groups
     )
     titles = [name.replace("_", " ").capitalize() for name in names]
-    return Table("protocol", "Protocol", text_columns("Games", "Agent", "Seeds", *titles, "Training"), rows)
+    return Table(
+        "protocol", "Protocol", text_columns("Games", "Agent", "Seeds", *titles, "Training", "Steps"), rows
+    )
 
 
 def _versions(runs: Sequence[Run]) -> Table:

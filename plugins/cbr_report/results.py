@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 
 from cbr_report.comparable import (
     baselines,
@@ -16,13 +17,15 @@ from cbr_report.comparable import (
 from cbr_report.measures import (
     Measure,
     in_points,
+    interval_of_plays,
     main_measure,
     measures_of,
     points,
+    random_measures,
     split_measures,
     splits_of,
 )
-from cbr_report.runs import Group, by_place
+from cbr_report.runs import Group, Run, by_place, number_at
 from cbr_report.statistics import LEVEL, probability_of_improvement, summarize
 from cbr_report.tables import NOTHING, columns, interval, mean_std, middle, number, text_columns
 from cbrcore import Column, Table
@@ -40,7 +43,8 @@ def result_tables(groups: Sequence[Group]) -> list[Table]:
 
 def comparison_tables(groups: Sequence[Group]) -> list[Table]:
     """What can be said about the numbers: intervals, who is ahead of whom, what pretraining did."""
-    return [_intervals(groups), *_improvements(groups), *_pretraining(groups)]
+    apart = (*_by_game(groups), *_cases(groups))
+    return [_intervals(groups), *apart, *_improvements(groups), *_pretraining(groups)]
 
 
 def measures_in(table: Table, groups: Sequence[Group]) -> dict[Group, list[Measure]]:
@@ -206,6 +210,81 @@ def _random(group: Group, split: str) -> list[float]:
     return group.numbers("evaluation", split, "random", "score", "mean")
 
 
+LISTED = 12
+"""Of so many games at most each game's steps are listed."""
+
+
+def _by_game(groups: Sequence[Group]) -> Iterator[Table]:
+    """Steps of each game: a mean over games hides that three take 2 and one takes 30."""
+    rows = []
+    for group in groups:
+        for split in group.splits:
+            steps = sorted(_steps_of_games(group, split))
+            if len(steps) > 1:
+                listed = ", ".join(number(each, 1) for each in steps) if len(steps) <= LISTED else NOTHING
+                ends = (number(steps[0], 1), number(steps[-1], 1))
+                runs = str(len(group.runs))
+                rows.append((group.place, group.agent, split.upper(), runs, str(len(steps)), *ends, listed))
+    if rows:
+        yield Table(
+            "by_game",
+            "Steps by game",
+            (
+                *text_columns("Games", kind="text group"),
+                *text_columns("Agent", "Split"),
+                *columns(["Runs", "Games played", "Fewest", "Most"]),
+                *text_columns("Each game"),
+            ),
+            tuple(rows),
+            note="Mean steps of each game over its plays and over runs, in ascending order.",
+        )
+
+
+def _steps_of_games(group: Group, split: str) -> Iterator[float]:
+    for game in group.results_at("evaluation", split, "games"):
+        if found := group.numbers("evaluation", split, "games", game, "steps"):
+            yield fmean(found)
+
+
+KEPT = (
+    ("Cases", ("training", "memory_size"), 1),
+    ("Prototypes", ("training", "facts", "memory", "prototypes"), 1),
+    ("Wrong tries", ("training", "facts", "memory", "wrong_tries"), 2),
+)
+"""Title, where results.json has it, digits."""
+
+
+def _cases(groups: Sequence[Group]) -> Iterator[Table]:
+    """What the memories hold."""
+    rows = []
+    for group in groups:
+        cells = [mean_std(summarize(group.numbers(*keys)), digits) for _, keys, digits in KEPT]
+        if group.uses_cases and cells[0] != NOTHING:
+            perplexity = [last for run in group.runs if (last := _last(run, "code_perplexity")) is not None]
+            codes = mean_std(summarize(perplexity), 1)
+            rows.append((group.place, group.agent, str(len(group.runs)), *cells[:2], codes, cells[2]))
+    if rows:
+        cases, prototypes, tries = (title for title, *_ in KEPT)
+        yield Table(
+            "cases",
+            "What the memories hold",
+            (
+                *text_columns("Games", kind="text group"),
+                *text_columns("Agent"),
+                *columns(["Runs", cases, prototypes, "Code perplexity", tries]),
+            ),
+            tuple(rows),
+            note="At the end of the training. Prototypes: different keys that answer, several cases may share one."
+            " Code perplexity: as many equally used codes would tell as much. Wrong tries: how many wrong goals an"
+            " object costs by cases of other games alone (cross-validated; goal cases).",
+        )
+
+
+def _last(run: Run, key: str) -> float | None:
+    """The number in the last row of metrics.jsonl."""
+    return number_at(run.metrics[-1], [key]) if run.metrics else None
+
+
 def _intervals(groups: Sequence[Group]) -> Table:
     rows = []
     for group in groups:
@@ -215,6 +294,8 @@ def _intervals(groups: Sequence[Group]) -> Table:
                 numbers = (mean_std(found, digits), middle(found, digits), interval(found, digits))
                 *start, _ = _start(group, groups)
                 rows.append((*start, measure.title, str(found.runs), *numbers))
+    for place, same in by_place(groups):
+        rows += _random_intervals(place, same, groups)
     percent = f"{LEVEL:.0%}".replace("%", " %")
     return Table(
         "intervals",
@@ -227,9 +308,22 @@ def _intervals(groups: Sequence[Group]) -> Table:
         tuple(rows),
         note="The interquartile mean leaves out a quarter of the runs at each end; it needs four runs. Intervals:"
         " percentile bootstrap over runs of that mean (of the mean of three runs), with a fixed seed; they need"
-        " three runs.",
+        " three runs. That of the uniform random agent is of the mean over its plays.",
         remarks=remarks(groups),
     )
+
+
+def _random_intervals(place: str, same: Sequence[Group], groups: Sequence[Group]) -> Iterator[tuple[str, ...]]:
+    """The uniform random agent's, where its plays are enough for one."""
+    nothing = [NOTHING for _ in _head(groups)[2:-1]]
+    everyone = baselines(same)
+    for each in everyone:
+        for measure in random_measures(each.runs):
+            if (found := interval_of_plays(each.runs, measure)) is not None:
+                summary, digits = measure.summary(each.runs), measure.digits
+                shown = f"[{number(found[0], digits)}, {number(found[1], digits)}]"
+                numbers = (str(len(each.runs.runs)), mean_std(summary, digits), NOTHING, shown)
+                yield (place, random_name(each, everyone), *nothing, measure.title, *numbers)
 
 
 def _improvements(groups: Sequence[Group]) -> Iterator[Table]:

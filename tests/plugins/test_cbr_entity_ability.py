@@ -70,7 +70,7 @@ SETS = (
     "context_encoder={use: NAME/theirs}",
     "run.episodes=1",
     "training.pretrain.episodes=0",
-    "evaluation={splits: [in], passes: 1, modes: [sampled]}",
+    "evaluation={splits: [in], passes: 1, random_passes: 1, modes: [sampled]}",
 )
 
 

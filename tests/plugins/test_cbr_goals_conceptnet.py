@@ -127,3 +127,11 @@ def test_the_published_files(games_dir):
     assert made.files == [games_dir / "twc" / level / "train" / FILE for level in ("easy", "medium")]
     near, far = made.values([("milk", "fridge"), ("milk", "shoe cabinet")]).tolist()
     assert near > far >= 0
+
+
+@pytest.mark.parametrize(("levels", "told"), [(None, "easy, hard"), (("hard",), "hard")])
+def test_whose_file_is_read_is_a_handicap(tmp_path, levels, told):
+    for level in ("easy", "hard"):
+        write(tmp_path, level)
+    says = feature(tmp_path, levels=levels).handicaps["pair_feature"]
+    assert says == f"ConceptNet, linked to the training games by their makers ({told})"

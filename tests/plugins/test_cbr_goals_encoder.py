@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 from cbr_goals.config import NamesConfig
 from cbr_goals.encoder import NamesEncoder, words
 from cbrcore import Build, CbrError
-from cbrcore.testing import ContextEncoderSuite
+from cbrcore.testing import ContextEncoderSuite, WordHashEncoder
 
 TABLE = {
     "wet blue hat": [3.0, 4.0],
@@ -34,6 +35,20 @@ class TestContractWithEverything(ContextEncoderSuite):
             first=("full", "head", "modifiers", "state"), second=("head", "full"), pair_feature=FEATURE
         )
         return NamesEncoder(config, replace(build, make=lambda *_: Pairs({("cup", "table"): 0.5})))
+
+
+@pytest.mark.parametrize(
+    ("feature", "handicaps"),
+    [
+        (None, {}),
+        (Pairs({}), {}),
+        (SimpleNamespace(values=None, handicaps={"pair_feature": "a graph"}), {"pair_feature": "a graph"}),
+    ],
+)
+def test_what_a_pair_feature_tells_is_a_handicap_of_the_encoder(feature, handicaps):
+    config = NamesConfig(pair_feature=FEATURE if feature else None)
+    build = replace(Build(text_encoder=WordHashEncoder()), make=lambda *_: feature)
+    assert NamesEncoder(config, build).handicaps == handicaps
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from cbr_paper.belong import Paper, read_paper
 from cbr_paper.compared import paper_tables
 from cbr_paper.paper import load_paper
 from cbr_report.curves import curve_of
-from cbr_report.figures import share_of, styles_of
+from cbr_report.figures import curve_figures, reuse_figure, share_of, styles_of
 from cbr_report.folders import read_folders
 from cbr_report.measures import total_steps
 from cbr_report.names import OwnWords, name_runs
@@ -415,7 +415,7 @@ def test_every_cell_of_the_twc_tables_has_the_papers_number_and_ours(swept):
         assert [row[0] for row in table.rows[-2:]] == ["uniform random", "optimal"]
         assert table.rows[-2][1:5] == ("–", "40.00 ± 0.00", "–", "0.50 ± 0.00")
         assert table.rows[-1][1:5] == ("–", "2.40", "–", "1.00")
-        assert table.remarks == ()
+        assert all("not as in the paper: " in remark for remark in table.remarks)
 
 
 def test_the_gap_is_a_difference_of_means(swept):
@@ -439,7 +439,8 @@ def test_a_run_with_other_settings_is_shown_with_what_differs(run):
     write_run(run, text, results(0, {"in": played(10, 0.9), "out": played(12, 0.8)}))
     _, numbers = groups_of(run)
     table = table_named(paper_tables(numbers), "paper_twc_in")
-    assert table.remarks == ("BiKE (Easy): not exactly the run of twc.yaml: training.gamma: 0.5, there 0.9",)
+    assert table.remarks[0] == "BiKE (Easy): not exactly the run of twc.yaml: training.gamma: 0.5, there 0.9"
+    assert all("not as in the paper: " in remark for remark in table.remarks[1:])
     assert [column.title for column in table.columns] == [
         "Agent", "Easy #Steps, paper", "Easy #Steps, ours", "Easy Norm. Score, paper", "Easy Norm. Score, ours",
     ]  # fmt: skip
@@ -457,7 +458,11 @@ def test_what_differs_in_several_runs_is_said_once(tmp_path):
         for level in levels
     ]
     _, numbers = groups_of(*folders)
-    (remark,) = table_named(paper_tables(numbers), "paper_twc_in").remarks
+    (remark,) = [
+        remark
+        for remark in table_named(paper_tables(numbers), "paper_twc_in").remarks
+        if "not as in the paper" not in remark
+    ]
     assert remark == (
         "Text, BiKE (Easy, Hard); TPC (Easy): not exactly the run of twc.yaml: training.gamma: 0.5, there 0.9"
     )
@@ -531,6 +536,93 @@ def test_results_with_the_random_and_the_optimal_row(run):
     assert greedy.rows == (("easy", "twc", "1", "20.00", "0.45", "22.00", "0.40"),)
 
 
+@pytest.mark.parametrize(
+    ("intervals", "shown"),
+    [
+        ([[38.0, 42.0], [38.0, 42.0]], "[38.59, 41.41]"),  # half a width of sqrt(2^2 + 2^2) / 2
+        ([[39.0, 41.0]], "[39.00, 41.00]"),
+        ([[39.0, 41.0], None], None),
+        ([None], None),
+    ],
+)
+def test_the_random_agent_has_an_interval_of_its_plays(tmp_path, intervals, shown):
+    """As many plays as a run says, whatever the agent's own are; several runs make it narrower."""
+    folders = []
+    for seed, pair in enumerate(intervals):
+        found = results(seed, {"in": played(10, 0.9), "out": played(12, 0.8)})
+        found["evaluation"]["in"]["random"]["steps"]["interval"] = pair
+        found["evaluation"]["in"]["random"]["passes"] = 100
+        text = recipe_text("twc.yaml", f"bike-level=easy-seed={seed}")
+        folders.append(write_run(tmp_path / f"r-{seed}", text, found))
+    groups, _ = groups_of(*folders, paper=False)
+    rows = [row for row in table_named(tables_of(groups), "intervals").rows if row[1] == "uniform random"]
+    assert [(row[2], row[3], row[-1]) for row in rows] == (
+        [("IN #Steps", str(len(intervals)), shown)] if shown else []
+    )
+
+
+@pytest.mark.parametrize(("first", "second", "count"), [(100, 100, 1), (100, 5, 2), (None, None, 2)])
+def test_the_random_agent_is_one_if_it_played_as_often(tmp_path, first, second, count):
+    """Its own passes tell, the agent's only where a run does not say (older versions)."""
+    folders = []
+    for variant, passes, own in (("bike", first, 3), ("text", second, 5)):
+        found = results(0, {"in": played(10, 0.9), "out": played(12, 0.8)})
+        found["protocol"]["evaluation_passes"] = own
+        for evaluation in found["evaluation"].values():
+            evaluation["random"] |= {} if passes is None else {"passes": passes}
+        text = recipe_text("twc.yaml", f"{variant}-level=easy-seed=0")
+        folders.append(write_run(tmp_path / variant, text, found))
+    groups, _ = groups_of(*folders)
+    table = table_named(tables_of(groups), "results")
+    assert sum(row[1].startswith("uniform random") for row in table.rows) == count
+
+
+def test_steps_of_single_games_stand_beside_the_mean(tmp_path):
+    """Over the runs of an agent; too many are not listed one by one."""
+    folders = []
+    for seed in (0, 1):
+        found = results(seed, {"in": played(10, 0.9), "out": played(12, 0.8)})
+        few = {"a": {"steps": 30.0 + seed}, "b": {"steps": 2.0}, "c": {"steps": None}}
+        found["evaluation"]["in"]["games"] = few
+        found["evaluation"]["out"]["games"] = {f"g{at}": {"steps": float(at)} for at in range(13)}
+        text = recipe_text("twc.yaml", f"bike-level=easy-seed={seed}")
+        folders.append(write_run(tmp_path / f"r-{seed}", text, found))
+    groups, _ = groups_of(*folders)
+    assert table_named(tables_of(groups), "by_game").rows == (
+        ("Easy", "BiKE", "IN", "2", "2", "2.0", "30.5", "2.0, 30.5"),
+        ("Easy", "BiKE", "OUT", "2", "13", "0.0", "12.0", "–"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "perplexity", "row"),
+    [
+        ({"prototypes": 5}, 7.25, ("7.0", "5.0", "7.2", "–")),
+        ({"prototypes": 5, "wrong_tries": 0.3}, None, ("7.0", "5.0", "–", "0.30")),
+        (None, None, ("7.0", "–", "–", "–")),  # of an older version
+    ],
+)
+def test_beside_cases_stand_prototypes_code_perplexity_and_wrong_tries(tmp_path, facts, perplexity, row):
+    found = results(0, {"in": played(10, 0.9), "out": played(12, 0.8)})
+    found["training"] |= {"memory_size": 7} | ({"facts": {"memory": facts}} if facts else {})
+    lines = [each | {"code_perplexity": perplexity} for each in rows(0)]
+    text = recipe_text("twc.yaml", "bike_cbr-level=easy-seed=0")
+    groups, _ = groups_of(write_run(tmp_path / "run", text, found, lines))
+    table = table_named(tables_of(groups), "cases")
+    assert table.rows == (("Easy", "BiKE + CBR", "1", *row),)
+    titles = [column.title for column in table.columns]
+    assert titles[3:] == ["Cases", "Prototypes", "Code perplexity", "Wrong tries"]
+
+
+def test_what_is_counted_below_figure_4_is_said(tmp_path):
+    found = results(0, {"in": played(10, 0.9), "out": played(12, 0.8)})
+    text = recipe_text("twc.yaml", "bike_cbr-level=easy-seed=0")
+    groups, _ = groups_of(write_run(tmp_path / "run", text, found))
+    figure = reuse_figure(groups)
+    assert "drew the same action" in figure.title
+    assert "rewarded action, this one or another" in figure.caption
+
+
 def test_who_is_ahead_of_whom(swept):
     groups, _ = swept
     easy = [each for each in groups if each.place == "Easy"]
@@ -565,6 +657,65 @@ def test_curves_are_means_where_all_runs_are(tmp_path):
     assert curve.high[-1] == 11  # 10.5 + 0.71, cut at the largest number that was
     assert curve.low[-1] == pytest.approx(10.5 - 0.5**0.5)
     assert curve_of(only, "missing", smooth=True) is None
+
+
+def pretrained(tmp_path: Path, variant: str, before: dict | None, *seeds: int) -> list[Path]:
+    """Runs of an agent, with what results.json says of their pretraining; 200 steps of training each."""
+    folders = []
+    for seed in seeds or (0,):
+        found = results(seed, {"in": played(10, 0.9), "out": played(12, 0.8)})
+        found["training"] |= {"env_steps": 200, "pretraining": before}
+        text = recipe_text("twc.yaml", f"{variant}-level=easy-seed={seed}")
+        folders.append(write_run(tmp_path / f"{variant}-{seed}", text, found))
+    return folders
+
+
+@pytest.mark.parametrize(
+    ("before", "start"),
+    [({"steps": 30, "plays": 4}, 30), ({"steps": 0, "plays": 0}, 0), ({"steps": None}, 0), ({}, 0), (None, 0)],
+)
+@pytest.mark.parametrize("key", ["norm_score", "memory_size"])
+def test_a_curve_begins_after_the_steps_of_the_pretraining(tmp_path, before, start, key):
+    (only,), _ = groups_of(*pretrained(tmp_path, "bike_cbr", before, 0, 1), paper=False)
+    curve = curve_of(only, key, smooth=False)
+    assert (curve.x[0], curve.x[-1]) == (start + 10, start + 200)
+    captions = {figure.caption for figure in curve_figures([only])}
+    assert all(("after the steps of its pretraining" in caption) == (start > 0) for caption in captions)
+
+
+@pytest.mark.parametrize(
+    ("before", "told", "steps"),
+    [
+        ({"steps": 1200, "plays": 50}, "100 passes + 50 plays of pretraining", "200 + 1,200 of pretraining"),
+        ({"retriever": "ab", "steps": None, "plays": None}, "100 passes + pretraining, not counted", "200"),
+        ({"items": 3, "rewarded": 1}, "100 passes + pretraining, not counted", "200"),
+    ],
+)
+def test_agents_of_which_one_is_pretrained_were_not_trained_alike(tmp_path, before, told, steps):
+    runs = [*pretrained(tmp_path, "bike_cbr", before), *pretrained(tmp_path, "bike", {})]
+    groups, _ = groups_of(*runs)
+    table = table_named(tables_of(groups), "results")
+    column = [each.title for each in table.columns].index("Training")
+    assert {row[1]: row[column] for row in table.rows[:2]} == {"BiKE": "100 passes", "BiKE + CBR": told}
+    says = f"not trained alike (100 passes: BiKE; {told}: BiKE + CBR)"
+    assert any(says in remark for remark in table.remarks)
+    protocol = table_named(protocol_tables(groups), "protocol")
+    assert {row[1]: row[-2:] for row in protocol.rows} == {
+        "BiKE": ("100 passes", "200"), "BiKE + CBR": (told, steps),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("before", [{"steps": 1200, "plays": 50}, {}, None])
+def test_agents_with_one_pretraining_have_one_budget(tmp_path, before):
+    """Its steps differ from seed to seed; the plays are what was asked for."""
+    runs = [*pretrained(tmp_path, "bike_cbr", before, 0, 1), *pretrained(tmp_path, "text_cbr", before)]
+    data = json.loads((runs[0] / "results.json").read_text())
+    if before:
+        data["training"]["pretraining"]["steps"] += 7
+        (runs[0] / "results.json").write_text(json.dumps(data))
+    groups, _ = groups_of(*runs)
+    assert [len(each.runs) for each in groups] == [1, 2]
+    assert "Training" not in [each.title for each in table_named(tables_of(groups), "results").columns]
 
 
 def test_equal_seeds_are_noted(run):

@@ -33,8 +33,11 @@ from cbr_text_encoders.table import VectorTable
 from cbr_text_encoders.text import canonical
 from cbr_text_encoders.transformer import TransformerEncoder
 from cbr_text_encoders.untrained import UntrainedEncoder
-from cbrcore.errors import ModelError
+from cbrcore.errors import CbrError, ModelError
 from cbrcore.interfaces import Build
+from cbrcore.plugins import load_plugins
+from cbrcore.recipe import load_recipe
+from cbrcore.runs import built
 from cbrcore.testing import CheckSuite, TextEncoderSuite
 
 torch.set_num_threads(1)
@@ -44,14 +47,17 @@ NAMES = ["apple", "clean shirt", "dirty shirt", "wet brown towel", "hat rack", "
 
 @pytest.fixture(scope="module")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return random_bert(tmp_path_factory.mktemp("models") / "tiny", hidden_size=16)
+
+
+def random_bert(folder: Path, *, hidden_size: int) -> Path:
     """A real, random BERT of one layer, saved as users save theirs."""
     from transformers import AutoTokenizer, BertConfig, BertModel
 
-    folder = tmp_path_factory.mktemp("models") / "tiny"
     folder.mkdir()
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "old", "lamp", "key", "box", "caffe"]
     (folder / "vocab.txt").write_text("\n".join(words))
-    sizes: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes: dict[str, Any] = {"hidden_size": hidden_size, "num_hidden_layers": 1, "num_attention_heads": 2}
     config = BertConfig(vocab_size=len(words), intermediate_size=32, max_position_embeddings=40, **sizes)
     torch.manual_seed(0)
     BertModel(config).save_pretrained(folder)
@@ -830,3 +836,50 @@ def test_settings_refuse_what_cannot_work() -> None:
         with pytest.raises(ValueError):
             TransformerConfig(**settings)
     assert json.loads(TransformerConfig().model_dump_json())["pooling"] == "mean"
+
+
+# -- a recipe with a BERT of one's own -------------------------------------------------------------------------
+
+PAPER_BERT = Path(__file__).parents[2] / "recipes" / "paper_bert_twc.yaml"
+
+
+@pytest.mark.parametrize("way", ["$CBR_BERT", "${CBR_BERT}", "$CBR_MODELS/tiny"])
+def test_a_folder_may_be_named_by_a_variable(tiny_model, tmp_path, monkeypatch, way):
+    monkeypatch.setenv("CBR_BERT", str(tiny_model))
+    monkeypatch.setenv("CBR_MODELS", str(tiny_model.parent))
+    assert transformer(tmp_path, model=way).identity == tiny(tiny_model, tmp_path).identity
+
+
+@pytest.mark.parametrize(
+    ("value", "says"), [(None, r"\$CBR_BERT, which is not set"), ("/nowhere", "no folder /nowhere")]
+)
+def test_a_variable_that_leads_nowhere_is_named(tmp_path, monkeypatch, value, says):
+    monkeypatch.delenv("CBR_BERT", raising=False)
+    if value:
+        monkeypatch.setenv("CBR_BERT", value)
+    with pytest.raises(CbrError, match=says):
+        transformer(tmp_path, model="$CBR_BERT")
+
+
+@pytest.mark.parametrize("hidden", [96, 192])
+def test_the_papers_recipe_builds_with_any_bert(games_dir, tmp_path, monkeypatch, hidden):
+    """Contexts and keys are as wide as the model; the vector of a text is that of its [CLS]."""
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = random_bert(tmp_path / "bert", hidden_size=hidden)
+    monkeypatch.setenv("CBR_BERT", str(folder))
+    monkeypatch.setenv("CBR_CACHE", str(tmp_path / "cache"))
+    plugins = load_plugins()
+    with closing(built(load_recipe(PAPER_BERT, registry=plugins.registry), plugins)) as parts:
+        environment, retriever = parts.environment, parts.reasoner.retriever
+        seen = environment.reset(environment.games("train")[0], 1)
+        situation = retriever.encoder.situation(seen, [])
+        seeds = next(action.seeds for action in seen.admissible if action.seeds)
+        contexts = retriever.encoder.contexts_of_pairs([(situation, seeds)])
+        assert contexts.shape == (1, hidden)
+        assert retriever.quantizer.keys(contexts).shape == (1, 32)
+    told = transformer(tmp_path, model="$CBR_BERT", pooling="cls").encode(["old lamp"])
+    words = AutoTokenizer.from_pretrained(str(folder))(["old lamp"], return_tensors="pt")
+    with torch.no_grad():
+        first = AutoModel.from_pretrained(str(folder))(**words).last_hidden_state[:, 0]
+    assert torch.allclose(told, first, atol=1e-5)

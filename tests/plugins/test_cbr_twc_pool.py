@@ -281,6 +281,9 @@ def test_a_run_over_a_pool_says_what_it_was_trained_on(games_dir, here, tmp_path
     assert [len(games) for games in protocol["games"].values()] == [7, 5, 5]
     rows = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
     assert {row["game"] for row in rows} == set(protocol["games"]["train"])
+    assert here("evaluate", tmp_path / "run", "--split", "in").returncode == 0  # plays no game of the training
+    again = json.loads((tmp_path / "run" / "results.json").read_text())["protocol"]
+    assert again["handicaps"] == protocol["handicaps"]
 
 
 def test_a_pool_in_a_process_of_its_own_says_the_same(games_dir, cache_dir):

@@ -53,7 +53,7 @@ def run(here, tmp_path_factory) -> Path:
         SMOKE / "text_cbr_generated.yaml",
         folder,
         run__episodes=6,
-        evaluation="{splits: [in], passes: 1, modes: [sampled]}",
+        evaluation="{splits: [in], passes: 1, random_passes: 1, modes: [sampled]}",
     )
 
 

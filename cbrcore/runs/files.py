@@ -33,11 +33,12 @@ def writing(path: Path) -> Iterator[None]:
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write to a temporary name in the same folder, then rename: after a power cut, too, the file is the new or
-    the old one. OSError: it is the old one, and nothing else is left."""
+    the old one. Half characters become escapes, as JSON has them. OSError: it is the old one, and nothing else is
+    left."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with writing(path), temporary.open("wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            file.write(content.encode(errors="backslashreplace") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -49,11 +50,13 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """A safetensors file with the modes of any other file (the library's own writer makes it private)."""
+    """A safetensors file with the modes of any other file (the library's own writer makes it private). What
+    shares its memory is written under each of its names."""
     from safetensors.torch import save
 
+    plain = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
     with writing(path):
-        path.write_bytes(save(dict(tensors), dict(metadata) if metadata else None))
+        path.write_bytes(save(plain, dict(metadata) if metadata else None))
 
 
 def sync(path: Path) -> None:

@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import json
 import logging
+import math
 import os
 import re
 import secrets
@@ -60,7 +61,7 @@ class RunFolder:
         _put_back(path)  # a process was killed before its run stood
         clear_leftovers(path, OURS)
         self._log_start = (path / LOG_FILE).stat().st_size if (path / LOG_FILE).exists() else 0
-        self._log_handler = _LogFile(path / LOG_FILE, encoding="utf-8")
+        self._log_handler = _LogFile(path / LOG_FILE, encoding="utf-8", errors="backslashreplace")
         self._log_handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         logging.getLogger().addHandler(self._log_handler)
 
@@ -213,9 +214,10 @@ def starts_of(folder: Path) -> list[dict[str, Any]]:
     if not (folder / VERSIONS_FILE).exists():
         return []
     facts = read_json(folder / VERSIONS_FILE)
-    if not isinstance(facts, dict):
-        raise RunFolderError(f"{folder / VERSIONS_FILE}: holds no object")
-    return list(facts.get("starts") or [facts])
+    starts = facts.get("starts") or [facts] if isinstance(facts, dict) else None
+    if not isinstance(starts, list) or not all(isinstance(start, dict) for start in starts):
+        raise _unreadable(folder / VERSIONS_FILE, "it does not tell the starts of a run")
+    return starts
 
 
 class _LogFile(logging.FileHandler):
@@ -283,11 +285,22 @@ def user_of(folder: Path) -> str | None:
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file of a run folder; RunFolderError if it is missing or damaged."""
+    """A JSON file of a run folder; RunFolderError if it is missing or damaged, or holds NaN or Infinity."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"), parse_float=_finite, parse_constant=_finite)
     except (OSError, ValueError, RecursionError) as error:
-        raise RunFolderError(f"{path}: cannot be read: {error}") from error
+        raise _unreadable(path, error) from error
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text} is no number")
+    return value
+
+
+def _unreadable(path: Path, why: object) -> RunFolderError:
+    hint = f"put a copy of it back, or remove it: rm {shlex.quote(str(path))}"
+    return RunFolderError(f"{path}: cannot be read: {why}", hint=hint)
 
 
 class MetricsLog:
@@ -322,7 +335,7 @@ class MetricsLog:
         return self._digest.hexdigest()
 
     def write(self, row: Mapping[str, Any]) -> None:
-        line = json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        line = json.dumps(row, ensure_ascii=False, allow_nan=False).encode(errors="backslashreplace") + b"\n"
         with writing(self._path):
             self._file.write(line)
         self._digest.update(line)

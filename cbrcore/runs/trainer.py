@@ -50,6 +50,13 @@ FREE_SECONDS, SHARE, SECONDS_BETWEEN = 1.0, 0.02, 30.0
 seconds in all; then as often as it takes this share of the time, and at most once in so many seconds."""
 
 
+def joined(known: dict[str, Any], more: Mapping[str, Any], said: str) -> dict[str, Any]:
+    """Both, by name; RunFailed if a name is in both: `said` of the second that it has it."""
+    if taken := sorted(known.keys() & more):
+        raise RunFailed(f"{said} {taken[0]!r}, which is taken; give it another name")
+    return known | dict(more)
+
+
 class LearningActor:
     """One player of the agent while it trains: decides, and retains when rewarded."""
 
@@ -261,15 +268,12 @@ class Trainer:
             "reuse_rewarded": counts.rewarded,
             "agent_steps": episode.steps - counts.reused,
             "memory_size": len(retriever.memory) if retriever else 0,
-            **dict.fromkeys(LOSSES),
-            **losses,
+            **{name: losses.get(name) for name in LOSSES},
             "reuse_agent_same": counts.agent_same,
         }
-        for name, part in self._reporting():
-            figures = part.metrics()
-            if known := sorted(row.keys() & figures):
-                raise RunFailed(f"{name} reports the metric {known[0]!r}, which is taken; give it another name")
-            row |= figures
+        others = {name: value for name, value in losses.items() if name not in LOSSES}
+        for name, figures in [("learner", others), *((name, part.metrics()) for name, part in self._reporting())]:
+            row = joined(row, figures, f"{name} reports the metric")
         return row
 
     def _reporting(self) -> list[tuple[str, ReportsMetrics]]:
@@ -297,7 +301,8 @@ class Trainer:
         progress.skipped_updates = self._skipped_before + self.learner.skipped
         progress.seconds.update(self.parts.clock.seconds)
         progress.refreshed = retriever is not None and retriever.refreshed
-        tensors = module_tensors(self.reasoner.modules()) | dict(self.learner.tensors())
+        parts = module_tensors(self.reasoner.modules())
+        tensors = joined(parts, self.learner.tensors(), "learner keeps the tensor")
         memories = retriever.memory.stores() if retriever else {}
         kept = {name: part.state() for name, part in self.reasoner.keepers().items()}
         return State(progress, tensors, self.streams.state(), memories, plain_recipe(self.recipe), kept)

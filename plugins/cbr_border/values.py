@@ -103,7 +103,7 @@ class Border:
         """Names with finite numbers or None."""
         for name, value in self.a(Mapping, given, "a mapping of names to numbers").items():
             self.number(self.a(str, name, "text as a name"), value, or_none=True)
-        return given
+        return given if can_be_written("".join(given)) else cleaned(given)
 
     def facts(self, given: Any) -> Any:
         """What fits in JSON, as text that can be written."""

@@ -278,6 +278,54 @@ def test_a_failure_before_the_play_stops_the_run(make, where, trouble):
         environment.games("train"), environment.game_info("room")
 
 
+ENDS = {name: FAILURES[name] for name in ("aborts", "exits", "is killed")}
+
+
+@pytest.mark.parametrize("where", ["games", "game_info"])
+@pytest.mark.parametrize("trouble", ENDS.values(), ids=ENDS)
+def test_a_child_that_ends_at_a_question_is_replaced_once(make, where, trouble):
+    environment = make(f'trouble="{trouble}"', f"where={where}", "at=1")
+    assert environment.games("train") == ("room",)
+    assert environment.game_info("room")["max_score"] == 1
+    assert environment.counts == {"engine_errors": 1}
+    first = environment.reset("room", 1)
+    assert environment.step(first.admissible[1]).ending is None
+
+
+ASKED = {
+    "game_info": lambda environment, seen: environment.game_info("room")["max_score"] == 1,
+    "games": lambda environment, seen: environment.games("in") == ("room",),
+    "places": lambda environment, seen: environment.places(seen).here == "room",
+    "object_places": lambda environment, seen: "book" in environment.object_places("in"),
+    "metrics": lambda environment, seen: environment.metrics() == {"calls": 3.0},
+}
+
+
+@pytest.mark.parametrize("question", ASKED)
+@pytest.mark.parametrize("noticed", [True, False])
+def test_a_question_to_a_child_that_died_idle_costs_the_running_episode_alone(
+    make, question, noticed, monkeypatch
+):
+    environment = make(use="gifted")
+    first = environment.reset("room", 1)
+    worker = environment._keeper._worker
+    os.kill(worker.pid, signal.SIGKILL)
+    assert wait_until_gone(worker.pid)
+    while worker.lives:
+        time.sleep(0.01)
+    if not noticed:  # it dies after one has looked
+        monkeypatch.setattr(
+            type(worker), "lives", property(lambda self: self is worker or self._process.poll() is None)
+        )
+    assert ASKED[question](environment, first)
+    assert environment.counts == ({} if noticed else {"engine_errors": 1})
+    lost = environment.step(first.admissible[1])
+    assert (lost.ending, lost.reward) == (Ending.ENGINE_ERROR, 0.0)
+    again = environment.reset("room", 1)
+    assert again == first
+    assert environment.step(again.admissible[1]).ending is None
+
+
 def test_failures_in_a_row_stop_the_run(make):
     environment = make('trouble="os.abort()"', "at=0")
     for _ in range(MAX_FAULTS - 1):

@@ -36,6 +36,8 @@ from cbrcore.runs.checkpoint import (
     write_checkpoint,
 )
 from cbrcore.runs.folder import METRICS_FILE, MetricsLog, Recorders, run_command
+from cbrcore.runs.results import unscored
+from cbrcore.tables import number
 from cbrcore.types import Decision, Episode, Observation, Provenance, StepResult
 
 if TYPE_CHECKING:
@@ -212,7 +214,7 @@ class Trainer:
                 metrics.write(row)
                 self.recorders.write(row)
                 for _ in range(1 if self._by_plays else episode.steps):
-                    self.reporter.advance(f"score {episode.score:g}, {row['memory_size']} cases")
+                    self.reporter.advance(f"score {number(row['score'], 1)}, {row['memory_size']} cases")
             due = self.progress.games_played % self.recipe.run.checkpoint_every < len(plays)
             if self.stop or due or not self._next_plays():
                 self.save(metrics)
@@ -260,7 +262,7 @@ class Trainer:
             "episode": self.progress.games_played,
             "env_steps": self.progress.env_steps,
             "game": episode.game,
-            "score": episode.score,
+            "score": None if unscored(self.parts.environment.game_info(episode.game)) else episode.score,
             "norm_score": episode.norm_score,
             "steps": episode.steps,
             "ending": str(episode.ending),

@@ -13,7 +13,7 @@ import math
 import signal
 import traceback
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import get_annotations
 from itertools import chain
@@ -165,6 +165,46 @@ def _parameters(it: Border, given: Any, *_: Any) -> Any:
     return iter(parameters)
 
 
+def _launched(it: Border, given: Any, jobs: Sequence[contracts.Job], *_: Any) -> Any:
+    return _ended(it, it.a(Generator, given, "a generator"), set(range(len(jobs))))
+
+
+def _ended(it: Border, launched: Any, left: set[int]) -> Generator[Sequence[contracts.Ended], None, None]:
+    """What a launcher yields: each job ends once. An interrupt (the border's `memo`) leaves those that wait."""
+    done, it.memo = object(), False
+    try:
+        while True:
+            with failing(it, "failed in launch"):
+                some = next(launched, done)
+            if some is done:
+                break
+            it.method = "launch"
+            left -= _positions(it, some, left)
+            it.method = ""
+            yield some  # type: ignore[misc]
+        if left and not it.memo:
+            it.method = "launch"
+            it.refuse(f"no exit code of {len(left)} jobs", "one of each job")
+    finally:
+        with failing(it, "failed in launch"):
+            launched.close()
+
+
+def _positions(it: Border, some: Any, left: set[int]) -> set[int]:
+    found = set[int]()
+    for ended in it.a(list | tuple, some, "a list of what has ended"):
+        if not (isinstance(ended, tuple) and len(ended) == 2 and all(isinstance(each, int) for each in ended)):
+            it.refuse(short(ended), "a position and an exit code")
+        if ended[0] not in left - found:
+            it.refuse(f"the position {ended[0]}", "one of a job that has not ended")
+        found.add(ended[0])
+    return found
+
+
+def _interrupted(it: Border, *_: Any) -> None:
+    it.memo = True
+
+
 class IndexBorder(Border):
     """Around the index that a quantizer makes, and in whose name it speaks: its rows are a memory's cases."""
 
@@ -263,6 +303,7 @@ KINDS: Mapping[str, Kind] = {
         "pretraining", contracts.Pretraining, {"run": lambda it, given, _: given and it.facts(given)}
     ),
     "recorder": Kind("recorder", contracts.Recorder, {}),
+    "launcher": Kind("launcher", contracts.Launcher, {"launch": _launched, "interrupt": _interrupted}),
 }
 ATTRIBUTES: Mapping[str, Callable[[Border, Any], Any]] = {
     "dim": _width,

@@ -96,6 +96,8 @@ ENVIRONMENTS = [
     ("Toy.game_info = lambda self, game: {'initial_score': [0]}", "initial_score as [0], expected a finite"),
     ("Toy.game_info = lambda self, game: {'sha256': [game]}", "expected text or None as sha256"),
     ("Toy.game_info = lambda self, game: {'md5': 7}", "gave 7, expected text or None as md5"),
+    ("Toy.content = lambda self, game: {}", "content(...) gave {}, expected text"),
+    ("Toy.content = lambda self, game: 1 / 0", "failed in content: ZeroDivisionError"),
 ]
 
 

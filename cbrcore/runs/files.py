@@ -33,12 +33,17 @@ def writing(path: Path) -> Iterator[None]:
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write to a temporary name in the same folder, then rename: after a power cut, too, the file is the new or
-    the old one. Half characters become escapes, as JSON has them. OSError: it is the old one, and nothing else is
-    left."""
+    the old one. Half characters become escapes, as JSON has them. A device, a pipe and whatever else is no file
+    stays what it is. OSError: it is the old one, and nothing else is left."""
+    data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
+    if os.path.lexists(path) and not path.is_file():
+        with writing(path):
+            path.write_bytes(data)
+        return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with writing(path), temporary.open("wb") as file:
-            file.write(content.encode(errors="backslashreplace") if isinstance(content, str) else content)
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -7,6 +7,7 @@ next play and ends with the same bytes as one that was never stopped.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import shutil
@@ -108,7 +109,9 @@ class Trainer:
         self.learner.begin(players, self.recipe.training, self.streams, self.parts.clock)
         actors = [LearningActor(player, self.streams, self.progress, seat) for seat, player in enumerate(players)]
         self._seats = [Seat(*pair) for pair in zip(self.parts.environments, actors, strict=True)]
-        self._games = self.parts.environment.games("train")
+        environment = self.parts.environment
+        self._games = environment.games("train")
+        self._unscored = functools.cache(lambda game: unscored(environment.game_info(game)))
         episodes, env_steps = self.recipe.run.episodes, self.recipe.run.env_steps
         self._by_plays = episodes is not None
         self._budget = (env_steps or 0) if episodes is None else episodes * len(self._games)
@@ -262,7 +265,7 @@ class Trainer:
             "episode": self.progress.games_played,
             "env_steps": self.progress.env_steps,
             "game": episode.game,
-            "score": None if unscored(self.parts.environment.game_info(episode.game)) else episode.score,
+            "score": None if self._unscored(episode.game) else episode.score,
             "norm_score": episode.norm_score,
             "steps": episode.steps,
             "ending": str(episode.ending),

@@ -204,6 +204,13 @@ class _KnowsPlaces(IsolatedEnvironment):
         return {name: set(places) for name, places in self._fact("object_places", split).items()}
 
 
+class _KnowsContents(IsolatedEnvironment):
+    """One that is a `cbrcore.interfaces.KnowsContents`."""
+
+    def content(self, game: str) -> str:
+        return str(self._fact("content", game))
+
+
 class _TellsPlaces(IsolatedEnvironment):
     """One that is a `cbrcore.interfaces.TellsPlaces`."""
 
@@ -232,6 +239,7 @@ class _ReportsMetrics(IsolatedEnvironment):
 
 ABILITIES: Mapping[str, type[IsolatedEnvironment]] = {
     "object_places": _KnowsPlaces,
+    "content": _KnowsContents,
     "places": _TellsPlaces,
     "metrics": _ReportsMetrics,
 }

@@ -12,6 +12,7 @@ from cbr_report.charts import HOVER, INSTALL, can_draw
 from cbr_report.texts import shown
 from cbr_report.theme import LIGHT, config, parameters
 from cbrcore import CbrError, Figure, Section
+from cbrcore.runs.folder import write_atomically
 
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 ON_PAPER = "Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif"
@@ -107,8 +108,8 @@ def write_figures(figures: Sequence[Figure], folder: Path) -> list[str]:
             if spec.get("width") == "container":
                 spec["width"] = WIDTH // 2
             svg = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
-            (folder / f"{figure.id}.svg").write_text(svg, encoding="utf-8")
-            (folder / f"{figure.id}.pdf").write_bytes(vl_convert.svg_to_pdf(svg))
+            write_atomically(folder / f"{figure.id}.svg", svg)
+            write_atomically(folder / f"{figure.id}.pdf", vl_convert.svg_to_pdf(svg))
         except OSError:
             raise
         except Exception as error:  # a plugin's chart may be anything

@@ -17,7 +17,15 @@ from cbr_isolate.environment import MAX_FAULTS, isolated
 from cbr_isolate.plain import packed, unpacked
 from cbr_isolate.protocol import plain
 from cbrcore.errors import GameError, RunFailed
-from cbrcore.interfaces import Build, ConcurrentEnvironment, KnowsPlaces, Places, ReportsMetrics, TellsPlaces
+from cbrcore.interfaces import (
+    Build,
+    ConcurrentEnvironment,
+    KnowsContents,
+    KnowsPlaces,
+    Places,
+    ReportsMetrics,
+    TellsPlaces,
+)
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
 from cbrcore.testing import EnvironmentSuite, sample_observation
@@ -80,6 +88,7 @@ class Trouble:
 class Gifted(Trouble):
     def object_places(self, split): return {"book": {"room", "shelf"}}
     def metrics(self): return {"calls": 3.0}
+    def content(self, game): return f"{game}'s own"
     def places(self, seen):
         self.asked = getattr(self, "asked", 0) + 1
         return Places(seen.game, {"room": {"go up": None, "go in": "hut"}}, {"book": seen.text}, str(self.asked),
@@ -178,11 +187,13 @@ class TestContract(EnvironmentSuite):
 def test_it_has_the_abilities_of_the_environment(make):
     usual, gifted = make(), make(use="gifted")
     assert isinstance(usual, ConcurrentEnvironment)
-    assert not isinstance(usual, KnowsPlaces | ReportsMetrics | TellsPlaces)
+    assert not isinstance(usual, KnowsPlaces | KnowsContents | ReportsMetrics | TellsPlaces)
     assert isinstance(gifted, KnowsPlaces)
     assert isinstance(gifted, ReportsMetrics)
     assert gifted.object_places("train") == {"book": {"room", "shelf"}}
     assert gifted.metrics() == {"calls": 3.0}
+    assert isinstance(gifted, KnowsContents)
+    assert gifted.content("room") == "room's own"
     assert gifted.handicaps == {"graph": "true"}
 
 

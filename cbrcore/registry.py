@@ -95,7 +95,8 @@ def _import(module: str, component: Component) -> ModuleType:
         needed = "--force-reinstall cbr-textrl" if _ships(missing) else " ".join(component.requires) or missing
         raise PluginError(f"{part} needs the module {missing!r}: {error}", hint=f"pip install {needed}") from error
     except (Exception, SystemExit) as error:
-        raise PluginError(f"{part} cannot be imported: {type(error).__name__}: {error}") from error
+        again = f"pip install --force-reinstall {' '.join(component.requires)}" if component.requires else None
+        raise PluginError(f"{part} cannot be imported: {type(error).__name__}: {error}", hint=again) from error
 
 
 def _ships(module: str) -> bool:

@@ -598,6 +598,32 @@ def test_what_a_memory_finds_is_checked(found: object, wrong: str | None):
         assert wrong in str(told.value)
 
 
+MEMORY = [
+    ({"add": lambda key, action, provenance, *, step: None}, "add(...) gave None, expected a Case"),
+    ({"stores": lambda: None}, "stores(...) gave None, expected a mapping"),
+    ({"stores": dict}, "stores(...) gave {}, expected 'memory' as one of them"),
+    ({"read": lambda folder: []}, "read(...) gave [], expected StoredCases"),
+    ({"similarities": lambda keys: torch.ones(1, 9)}, "similarities(...) gave shape (1, 9), expected (1, 0)"),
+    ({"similarities": lambda keys: None}, "similarities(...) gave None, expected a floating tensor"),
+    ({"threshold": None}, "the attribute threshold gave the threshold None, expected a finite int or float"),
+    ({"threshold": torch.nan}, "the attribute threshold gave the threshold nan, expected a finite"),
+]
+
+
+@pytest.mark.parametrize(("given", "wrong"), MEMORY)
+def test_what_else_a_memory_gives_is_checked(given: dict, wrong: str):
+    memory = CaseMemory(DenseIndex(), threshold=0.7)
+    vars(memory).update(given)
+    with pytest.raises(RunFailed, match=re.escape(f"memory lab/it: {wrong}")):  # noqa: PT012
+        guarded(memory, "memory", "lab/it")
+        ask = {
+            "add": lambda: memory.add(torch.ones(3), TAKE, CASE.provenance, step=1),
+            "similarities": lambda: memory.similarities(torch.ones(1, 3)),
+            "read": lambda: memory.read(Path()),
+        }
+        ask.get(next(iter(given)), memory.stores)()
+
+
 def offered(verdict: str, action=TAKE, means=None) -> Candidate:
     return Candidate(action, Match(CASE, 0.9), ("cup",), verdict, means)
 

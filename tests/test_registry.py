@@ -161,6 +161,15 @@ def test_a_missing_module_that_is_called_as_ours_are_is_not_taken_for_ours(site:
     assert caught.value.hint == f"pip install {module.partition('.')[0]}"
 
 
+@pytest.mark.parametrize("error", ["TypeError('protobuf')", "OSError(5, 'io')", "SystemExit(0)"])
+def test_a_requirement_that_cannot_be_imported_is_to_be_installed_anew(site: Site, error: str):
+    site.module("library_x", f"raise {error}")
+    site.module("needy", "import library_x")
+    with pytest.raises(PluginError, match=f"cannot be imported: {error.partition('(')[0]}") as caught:
+        component(factory="needy:A", requires=("library-x", "torch")).load_factory()
+    assert caught.value.hint == "pip install --force-reinstall library-x torch"
+
+
 def test_a_missing_requirement_that_is_not_declared_is_named(site: Site):
     site.module("needier", "import library_x")
     with pytest.raises(PluginError) as caught:

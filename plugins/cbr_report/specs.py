@@ -112,7 +112,7 @@ def write_figures(figures: Sequence[Figure], folder: Path) -> list[str]:
             write_atomically(folder / f"{figure.id}.pdf", vl_convert.svg_to_pdf(svg))
         except OSError:
             raise
-        except Exception as error:  # a plugin's chart may be anything
+        except (Exception, SystemExit) as error:  # a plugin's chart may be anything
             problems.append(f"figure {figure.id!r} cannot be drawn: {_short(error)}")
     return problems
 
@@ -137,7 +137,7 @@ def figure_data(sections: Sequence[Section]) -> tuple[dict[str, dict[str, Any]],
         if can_draw():
             try:
                 found[figure.id] = specification(figure)
-            except Exception as error:  # a plugin's chart may be anything
+            except (Exception, SystemExit) as error:  # a plugin's chart may be anything
                 problems.append(f"figure {figure.id!r} is left out: {_short(error)}")
     return found, problems
 
@@ -152,6 +152,6 @@ def page_script() -> str:
     )
 
 
-def _short(error: Exception) -> str:
+def _short(error: BaseException) -> str:
     message = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
     return " ".join(str(message).split())[:300]

@@ -102,7 +102,7 @@ def _vocabulary(offered: Sequence[Offered], runs: Runs) -> Vocabulary:
                 return each.factory.vocabulary(runs)
             except CbrError:
                 raise
-            except Exception as error:  # a plugin must not cost the page
+            except (Exception, SystemExit) as error:  # a plugin must not cost the page
                 runs.notes.append(f"no names from {each.says}: {type(error).__name__}: {error}")
     if runs.options.paper is not None:
         raise CbrError(f"--paper {runs.options.paper}: no plugin that is loaded reads it", hint="load cbr_paper")

@@ -17,7 +17,8 @@ from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act,
 
 from cbr_border import games
 from cbr_border.games import REMEMBERED, GameBorder
-from cbr_border.parts import KINDS, guarded, making, of_the_user
+from cbr_border.parts import KINDS, guarded, making
+from cbr_border.values import of_the_user
 from cbr_memory.memory import CaseMemory
 from cbrcore.console import graceful_interrupt
 from cbrcore.errors import RunFailed, RunFolderError

@@ -6,12 +6,16 @@ import contextlib
 import errno
 import hashlib
 import json
+import math
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from cbrcore.errors import RunFolderError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -62,6 +66,25 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     plain = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
     with writing(path):
         path.write_bytes(save(plain, dict(metadata) if metadata else None))
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file of a run folder; RunFolderError if it is missing or damaged, or holds NaN or Infinity."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), parse_float=_finite, parse_constant=_finite)
+    except (OSError, ValueError, RecursionError) as error:
+        raise unreadable(path, error) from error
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text} is no number")
+    return value
+
+
+def unreadable(path: Path, why: object) -> RunFolderError:
+    hint = f"put a copy of it back, or remove it: rm {shlex.quote(str(path))}"
+    return RunFolderError(f"{path}: cannot be read: {why}", hint=hint)
 
 
 def sync(path: Path) -> None:

@@ -8,7 +8,6 @@ import fcntl
 import hashlib
 import json
 import logging
-import math
 import os
 import re
 import secrets
@@ -23,8 +22,9 @@ from filelock import FileLock, Timeout
 
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.interfaces import Recorder
-from cbrcore.runs.files import CHECKSUMS_FILE, clear_leftovers, is_leftover, writing
+from cbrcore.runs.files import CHECKSUMS_FILE, clear_leftovers, is_leftover, unreadable, writing
 from cbrcore.runs.files import damaged as damaged  # also asked for here
+from cbrcore.runs.files import read_json as read_json
 from cbrcore.runs.files import write_atomically as write_atomically
 
 log = logging.getLogger(__name__)
@@ -216,7 +216,7 @@ def starts_of(folder: Path) -> list[dict[str, Any]]:
     facts = read_json(folder / VERSIONS_FILE)
     starts = facts.get("starts") or [facts] if isinstance(facts, dict) else None
     if not isinstance(starts, list) or not all(isinstance(start, dict) for start in starts):
-        raise _unreadable(folder / VERSIONS_FILE, "it does not tell the starts of a run")
+        raise unreadable(folder / VERSIONS_FILE, "it does not tell the starts of a run")
     return starts
 
 
@@ -282,25 +282,6 @@ def user_of(folder: Path) -> str | None:
 
 
 # -- files -------------------------------------------------------------------------------------------------------
-
-
-def read_json(path: Path) -> Any:
-    """A JSON file of a run folder; RunFolderError if it is missing or damaged, or holds NaN or Infinity."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"), parse_float=_finite, parse_constant=_finite)
-    except (OSError, ValueError, RecursionError) as error:
-        raise _unreadable(path, error) from error
-
-
-def _finite(text: str) -> float:
-    if not math.isfinite(value := float(text)):
-        raise ValueError(f"{text} is no number")
-    return value
-
-
-def _unreadable(path: Path, why: object) -> RunFolderError:
-    hint = f"put a copy of it back, or remove it: rm {shlex.quote(str(path))}"
-    return RunFolderError(f"{path}: cannot be read: {why}", hint=hint)
 
 
 class MetricsLog:

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import functools
 import math
-import signal
-import traceback
 import types
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import get_annotations
 from itertools import chain
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from cbr_border.games import GAMES, GameBorder
-from cbr_border.values import TOLERANCE, Border, Kind, can_be_written, finite, short
+from cbr_border.launchers import LAUNCHERS
+from cbr_border.values import TOLERANCE, Border, Kind, can_be_written, failing, finite, of_the_user, short
 from cbr_keys.places import RemovesRows
 from cbrcore import interfaces as contracts
 from cbrcore.errors import CbrError
@@ -148,12 +146,6 @@ def _tensors(it: Border, given: Any, *_: Any) -> Any:
     return given
 
 
-def _width(it: Border, given: Any) -> Any:
-    if isinstance(given, bool) or not isinstance(given, Integral) or given < 1:
-        it.refuse(short(given), "a whole number above 0")
-    return given
-
-
 def _parameters(it: Border, given: Any, *_: Any) -> Any:
     """Of a part that learns: what an optimiser takes."""
     import torch
@@ -163,46 +155,6 @@ def _parameters(it: Border, given: Any, *_: Any) -> Any:
         if not it.a(torch.Tensor, each, "tensors").is_leaf:
             it.refuse("a tensor that was computed from others", "parameters")
     return iter(parameters)
-
-
-def _launched(it: Border, given: Any, jobs: Sequence[contracts.Job], *_: Any) -> Any:
-    return _ended(it, it.a(Generator, given, "a generator"), set(range(len(jobs))))
-
-
-def _ended(it: Border, launched: Any, left: set[int]) -> Generator[Sequence[contracts.Ended], None, None]:
-    """What a launcher yields: each job ends once. An interrupt (the border's `memo`) leaves those that wait."""
-    done, it.memo = object(), False
-    try:
-        while True:
-            with failing(it, "failed in launch"):
-                some = next(launched, done)
-            if some is done:
-                break
-            it.method = "launch"
-            left -= _positions(it, some, left)
-            it.method = ""
-            yield some  # type: ignore[misc]
-        if left and not it.memo:
-            it.method = "launch"
-            it.refuse(f"no exit code of {len(left)} jobs", "one of each job")
-    finally:
-        with failing(it, "failed in launch"):
-            launched.close()
-
-
-def _positions(it: Border, some: Any, left: set[int]) -> set[int]:
-    found = set[int]()
-    for ended in it.a(list | tuple, some, "a list of what has ended"):
-        if not (isinstance(ended, tuple) and len(ended) == 2 and all(isinstance(each, int) for each in ended)):
-            it.refuse(short(ended), "a position and an exit code")
-        if ended[0] not in left - found:
-            it.refuse(f"the position {ended[0]}", "one of a job that has not ended")
-        found.add(ended[0])
-    return found
-
-
-def _interrupted(it: Border, *_: Any) -> None:
-    it.memo = True
 
 
 class IndexBorder(Border):
@@ -303,10 +255,10 @@ KINDS: Mapping[str, Kind] = {
         "pretraining", contracts.Pretraining, {"run": lambda it, given, _: given and it.facts(given)}
     ),
     "recorder": Kind("recorder", contracts.Recorder, {}),
-    "launcher": Kind("launcher", contracts.Launcher, {"launch": _launched, "interrupt": _interrupted}),
+    "launcher": LAUNCHERS,
 }
 ATTRIBUTES: Mapping[str, Callable[[Border, Any], Any]] = {
-    "dim": _width,
+    "dim": Border.width,
     "identity": lambda it, given: it.a(str, given, "text"),
     "threshold": lambda it, given: it.number("the threshold", given),
     "handicaps": Border.facts,
@@ -333,17 +285,6 @@ def making(kind: str, name: str) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def failing(border: Border, doing: str) -> Iterator[None]:
-    """What is raised unexpectedly is the failure of the part."""
-    try:
-        yield
-    except BaseException as error:
-        if isinstance(error, CbrError) or of_the_user(error):
-            raise
-        raise border.failure(doing, error) from error
-
-
 def guarded(made: Any, kind: str, name: str) -> Any:
     """The part itself, with a border around its methods.
 
@@ -364,16 +305,6 @@ def guarded(made: Any, kind: str, name: str) -> Any:
             ATTRIBUTES[attribute](border, getattr(part, attribute))
         border.method = ""
     return part
-
-
-def of_the_user(error: BaseException) -> bool:
-    """Whether this is Ctrl-C, and not a part that raised KeyboardInterrupt: Python's own handler raises it
-    anywhere, that of `graceful_interrupt` in itself."""
-    if not isinstance(error, KeyboardInterrupt):
-        return False
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    by_ours = frames[-1].f_globals.get("__name__") == "cbrcore.console"
-    return by_ours or signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 class _Guarded:

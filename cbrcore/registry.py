@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, distribution
 from types import ModuleType
 from typing import Any
 
@@ -91,11 +92,19 @@ def _import(module: str, component: Component) -> ModuleType:
         missing = error.name or module
         if missing == module or module.startswith(f"{missing}."):
             raise PluginError(f"{part} points to the module {module!r}, which does not exist") from error
-        ours = missing.startswith(("cbr_", "cbrcore"))
-        needed = "--force-reinstall cbr-textrl" if ours else " ".join(component.requires) or missing
+        needed = "--force-reinstall cbr-textrl" if _ships(missing) else " ".join(component.requires) or missing
         raise PluginError(f"{part} needs the module {missing!r}: {error}", hint=f"pip install {needed}") from error
     except (Exception, SystemExit) as error:
-        raise PluginError(f"{part} cannot be imported: {type(error).__name__}: {error}") from error
+        again = f"pip install --force-reinstall {' '.join(component.requires)}" if component.requires else None
+        raise PluginError(f"{part} cannot be imported: {type(error).__name__}: {error}", hint=again) from error
+
+
+def _ships(module: str) -> bool:
+    """Whether the module came with this package."""
+    top, packages = module.partition(".")[0], ["cbrcore"]
+    with contextlib.suppress(PackageNotFoundError):
+        packages += (distribution("cbr-textrl").read_text("top_level.txt") or "").split()
+    return top in packages
 
 
 class Registry:

@@ -58,7 +58,7 @@ WITHIN = {
               "evaluation": "reasoner runner", "__init__": ""},
     "runs": {"files": "", "folder": "files", "checkpoint": "files", "assemble": "", "resuming": "files folder",
              "results": "folder",
-             "trainer": "assemble checkpoint folder", "__init__": EVERYTHING},
+             "trainer": "assemble checkpoint folder results", "__init__": EVERYTHING},
 }  # fmt: skip
 """Of a room: module -> modules of the same room that it may import. The runner knows no algorithm."""
 

@@ -17,7 +17,8 @@ from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act,
 
 from cbr_border import games
 from cbr_border.games import REMEMBERED, GameBorder
-from cbr_border.parts import KINDS, guarded, making, of_the_user
+from cbr_border.parts import KINDS, guarded, making
+from cbr_border.values import of_the_user
 from cbr_memory.memory import CaseMemory
 from cbrcore.console import graceful_interrupt
 from cbrcore.errors import RunFailed, RunFolderError
@@ -96,6 +97,8 @@ ENVIRONMENTS = [
     ("Toy.game_info = lambda self, game: {'initial_score': [0]}", "initial_score as [0], expected a finite"),
     ("Toy.game_info = lambda self, game: {'sha256': [game]}", "expected text or None as sha256"),
     ("Toy.game_info = lambda self, game: {'md5': 7}", "gave 7, expected text or None as md5"),
+    ("Toy.content = lambda self, game: {}", "content(...) gave {}, expected text"),
+    ("Toy.content = lambda self, game: 1 / 0", "failed in content: ZeroDivisionError"),
 ]
 
 
@@ -259,6 +262,90 @@ def test_numbers_of_numpy_are_as_good_as_others(lab, tmp_path: Path):
     assert any(case["reuse_rewarded"] > 1 for case in cases)
 
 
+WEIGHTS = "a mapping of names to tensors"
+TRAINED = [
+    ("state_dict = lambda self, *a, **k: None", f"state_dict(...) gave None, expected {WEIGHTS}"),
+    ("state_dict = lambda self, *a, **k: [torch.zeros(1)]", f"expected {WEIGHTS}"),
+    ("state_dict = lambda self, *a, **k: {'a': 1.5}", "state_dict(...) gave 1.5, expected a tensor as 'a'"),
+    ("state_dict = lambda self, *a, **k: {1: torch.zeros(1)}", "state_dict(...) gave 1, expected text as a name"),
+    ("state_dict = lambda self, *a, **k: {'a\\udc80': torch.zeros(1)}", "expected a name that can be written"),
+    ("state_dict = lambda self, *a, **k: {'a': torch.eye(2).to_sparse()}", "a tensor that cannot be saved as 'a'"),
+    ("state_dict = lambda self, *a, **k: {'a': torch.eye(2, device='meta')}", "a tensor that cannot be saved as"),
+    ("get_extra_state = lambda self: {'a': 1}", "expected a tensor as '_extra_state'"),
+    ("state_dict = lambda self, *a, **k: 1 / 0", "failed in state_dict: ZeroDivisionError"),
+    ("state_dict = lambda self, *a, **k: exit(0)", "failed in state_dict: SystemExit"),
+    ("parameters = lambda self, *a: None", "parameters(...) gave None, expected parameters"),
+    ("parameters = lambda self, *a: ['w']", "parameters(...) gave 'w', expected tensors"),
+    (
+        "parameters = lambda self, *a: [torch.nn.Parameter(torch.ones(1)) * 2]",
+        "parameters(...) gave a tensor that was computed from others, expected parameters",
+    ),
+    ("train = lambda self, mode=True: 1 / 0", "failed in train: ZeroDivisionError"),
+    ("train = lambda self, mode=True: exit(0)", "failed in train: SystemExit"),
+]
+
+
+@pytest.mark.parametrize("kind", ["agent", "context encoder", "quantizer"])
+@pytest.mark.parametrize(("spoiled", "told"), TRAINED)
+def test_what_is_wrong_with_the_weights_of_a_part_is_told(kind: str, spoiled: str, told: str, lab, tmp_path: Path):
+    assert told in refused(lab(f"{CLASSES[kind]}.{spoiled}"), kind, tmp_path)
+
+
+def test_weights_that_are_wrong_later_only_are_told(lab, tmp_path: Path):
+    lines = """
+whole = Linear.state_dict
+Linear.state_dict = lambda self, *a, **k: whole(self, *a, **k) if calls.append(1) or len(calls) < 2 else None
+calls = []
+"""
+    assert "state_dict(...) gave None" in refused(lab(lines), "agent", tmp_path)
+
+
+TIED = """
+setup = Linear.__init__
+def tied(self, *_):
+    setup(self, *_)
+    self.twin = self.weight
+    self.register_buffer("part", self.weight.data[:, :3])
+Linear.__init__ = tied
+"""
+
+
+def test_weights_that_share_their_memory_are_saved_and_restored(lab, here, tmp_path: Path):
+    done = lab(TIED)
+    assert done.returncode == 0, done.stderr
+    again = here("evaluate", tmp_path / "out", "--plugin", tmp_path / "toylab.py")
+    assert again.returncode == 0, again.stderr
+
+
+def test_weights_that_cannot_be_loaded_are_the_parts_failure(lab, here, tmp_path: Path):
+    done = lab("Linear.load_state_dict = lambda self, state: state['gone']")
+    assert done.returncode == 0, done.stderr
+    done = here("evaluate", tmp_path / "out", "--plugin", tmp_path / "toylab.py")
+    assert "failed in load_state_dict: KeyError: 'gone'" in refused(done, "agent", tmp_path)
+
+
+ATTRIBUTES = [
+    (
+        "Words.dim = 24.0",
+        "text encoder toylab/words: the attribute dim gave 24.0, expected a whole number above 0",
+    ),
+    ("Words.dim = True", "the attribute dim gave True, expected a whole number above 0"),
+    ("Words.dim = -24", "the attribute dim gave -24, expected a whole number above 0"),
+    ("Words.dim = property(lambda self: 1 / 0)", "words failed at the attribute dim: ZeroDivisionError"),
+    ("Words.identity = b'x'", "the attribute identity gave b'x', expected text"),
+    ("Mean.dim = property(lambda self: 24.0, lambda *_: None)", "context encoder toylab/mean: the attribute dim"),
+    ("Toy.handicaps = property(lambda self: exit(0))", "toy failed at the attribute handicaps: SystemExit"),
+    ("Toy.handicaps = None", "the attribute handicaps gave None, expected a mapping"),
+]
+
+
+@pytest.mark.parametrize(("spoiled", "told"), ATTRIBUTES)
+def test_what_is_wrong_with_what_a_part_has_is_told(spoiled: str, told: str, lab):
+    done = lab(spoiled)
+    assert done.returncode == 1
+    assert told in done.stderr
+
+
 LEARNERS = [
     ("Nothing.tensors = lambda self: None", "tensors(...) gave None, expected a mapping"),
     (f"Nothing.tensors = lambda self: {{'x': {INF}}}", "tensors(...) gave inf, expected a tensor as 'x'"),
@@ -266,6 +353,11 @@ LEARNERS = [
     ("Nothing.pop_losses = lambda self: None", "pop_losses(...) gave None"),
     ("Nothing.skipped = 'a'", "begin(...) gave 'a', expected a whole number as skipped"),
     ("Nothing.begin = lambda self, *_: 1 / 0", "failed in begin: ZeroDivisionError"),
+    (
+        "Nothing.took_step = lambda self, *_: setattr(self, 'skipped', None)",
+        "pop_losses(...) gave None, expected a",
+    ),
+    ("Nothing.tensors = lambda self: {7: torch.zeros(1)}", "tensors(...) gave 7, expected text as a name"),
 ]
 
 
@@ -275,6 +367,39 @@ def test_what_is_wrong_with_a_learner_is_told(spoiled: str, told: str, lab):
     assert done.returncode == 1
     assert "learner toylab/none" in done.stderr
     assert told in done.stderr
+
+
+TAKEN = ["episode", "score", "game", "reused", "memory_size", "reuse_agent_same"]
+
+
+@pytest.mark.parametrize("name", TAKEN)
+@pytest.mark.parametrize("who", ["learner", "quantizer"])
+def test_a_figure_whose_name_is_taken_is_refused(name: str, who: str, lab):
+    method = {"learner": "Nothing.pop_losses", "quantizer": "Cosine.metrics"}[who]
+    done = lab(f"{method} = lambda self: {{{name!r}: 77.0}}", "--set", "learner={use: toylab/none}")
+    assert done.returncode == 1
+    assert f"{who} reports the metric {name!r}, which is taken; give it another name" in done.stderr
+
+
+def test_a_figure_that_two_parts_report_is_refused(lab):
+    done = lab("Nothing.pop_losses = lambda self: {'usage': 1.0}", "--set", "learner={use: toylab/none}")
+    assert done.returncode == 1
+    assert "reports the metric 'usage', which is taken" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["agent:weight", "agent:bias", "context_encoder:weight"])
+def test_a_learner_does_not_write_over_the_weights_of_a_part(name: str, lab):
+    lines = f"Nothing.tensors = lambda self: {{{name!r}: torch.zeros(1, 24)}}"
+    done = lab(lines, "--set", "learner={use: toylab/none}")
+    assert done.returncode == 1
+    assert f"learner keeps the tensor {name!r}, which is taken; give it another name" in done.stderr
+
+
+@pytest.mark.parametrize("who", ["Nothing.pop_losses", "Cosine.metrics"])
+def test_half_characters_in_the_name_of_a_figure_are_replaced(who: str, lab, tmp_path: Path):
+    done = lab(f"{who} = lambda self: {{'u\\udc80': 1.0}}", "--set", "learner={use: toylab/none}")
+    assert done.returncode == 0, done.stderr
+    assert "\\\\udc80" in (tmp_path / "out" / "metrics.jsonl").read_text()
 
 
 def test_a_learners_tensor_that_is_not_finite_is_not_saved_and_the_run_fails(lab):
@@ -481,6 +606,32 @@ def test_what_a_memory_finds_is_checked(found: object, wrong: str | None):
         with pytest.raises(RunFailed, match=r"memory lab/it: retrieve\(\.\.\.\) gave") as told:
             memory.retrieve(torch.ones(2, 3))
         assert wrong in str(told.value)
+
+
+MEMORY = [
+    ({"add": lambda key, action, provenance, *, step: None}, "add(...) gave None, expected a Case"),
+    ({"stores": lambda: None}, "stores(...) gave None, expected a mapping"),
+    ({"stores": dict}, "stores(...) gave {}, expected 'memory' as one of them"),
+    ({"read": lambda folder: []}, "read(...) gave [], expected StoredCases"),
+    ({"similarities": lambda keys: torch.ones(1, 9)}, "similarities(...) gave shape (1, 9), expected (1, 0)"),
+    ({"similarities": lambda keys: None}, "similarities(...) gave None, expected a floating tensor"),
+    ({"threshold": None}, "the attribute threshold gave the threshold None, expected a finite int or float"),
+    ({"threshold": torch.nan}, "the attribute threshold gave the threshold nan, expected a finite"),
+]
+
+
+@pytest.mark.parametrize(("given", "wrong"), MEMORY)
+def test_what_else_a_memory_gives_is_checked(given: dict, wrong: str):
+    memory = CaseMemory(DenseIndex(), threshold=0.7)
+    vars(memory).update(given)
+    with pytest.raises(RunFailed, match=re.escape(f"memory lab/it: {wrong}")):  # noqa: PT012
+        guarded(memory, "memory", "lab/it")
+        ask = {
+            "add": lambda: memory.add(torch.ones(3), TAKE, CASE.provenance, step=1),
+            "similarities": lambda: memory.similarities(torch.ones(1, 3)),
+            "read": lambda: memory.read(Path()),
+        }
+        ask.get(next(iter(given)), memory.stores)()
 
 
 def offered(verdict: str, action=TAKE, means=None) -> Candidate:

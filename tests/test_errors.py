@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -212,6 +213,8 @@ WRITING = {
     "pretrain": ["pretrain", SMOKE, "--out", "{}/retriever"],
     "export": ["cases", "export", "RUN", "{}/cases"],
     "page": ["cases", "RUN", "--html", "{}/cases.html"],
+    "sweep": ["sweep", SMOKE, "--set", "sweep={seed: [0]}", "--out", "{}/sweep"],
+    "import": ["cases", "import", "RUN", "{}/cases"],
     "new-plugin": ["new-plugin", "my_part", "--out", "{}"],
     "schema": ["schema", "--out", "{}/schema.json"],
     "report": ["report", "RUN", "--no-decisions", "--out", "{}/report.html"],
@@ -227,6 +230,56 @@ def test_what_cannot_be_written_is_one_line_with_the_path(command, here, trained
     first, *hint = done.stderr[done.stderr.index("error: ") :].splitlines()
     assert str(unwritable) in first or "/proc/" in first
     assert len(hint) <= 2
+
+
+DEVICES = {
+    "schema": ["schema", "--out", "{}"],
+    "page": ["cases", "RUN", "--html", "{}"],
+    "report": ["report", "RUN", "--no-decisions", "--out", "{}"],
+    "figures": ["report", "RUN", "--no-decisions", "--out", "TMP/report.html", "--figures", "{}"],
+    "export": ["cases", "export", "RUN", "{}"],
+    "run": ["run", SMOKE, "--out", "{}"],
+    "pretrain": ["pretrain", SMOKE, "--out", "{}"],
+    "sweep": ["sweep", SMOKE, "--set", "sweep={seed: [0]}", "--out", "{}"],
+}
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Path:
+    """A device as /dev/full is one, to be put at risk."""
+    (tmp_path / "dev").mkdir()
+    device = tmp_path / "dev" / "full"
+    try:
+        os.mknod(device, 0o666 | stat.S_IFCHR, os.stat("/dev/full").st_rdev)
+        device.write_bytes(b"")
+    except OSError:
+        pytest.skip("no device can be made here")
+    return device
+
+
+@pytest.mark.parametrize("command", DEVICES)
+def test_a_device_stays_one_whatever_is_written_there(command, here, trained, full, tmp_path):
+    words = [str(word).replace("RUN", str(trained)).replace("TMP", str(tmp_path)) for word in DEVICES[command]]
+    done = here(*(word.replace("{}", str(full)) for word in words))
+    assert (done.returncode, full.is_char_device()) == (2, True), done.stderr
+    assert str(full) in done.stderr[done.stderr.index("error: ") :].splitlines()[0]
+    assert list(full.parent.iterdir()) == [full]
+
+
+@pytest.mark.parametrize("what", ["loop", "folder", "nowhere"])
+@pytest.mark.parametrize("command", ["schema", "page", "report"])
+def test_what_is_no_file_is_not_replaced_by_one(command, what, here, trained, tmp_path):
+    at = tmp_path / what
+    if what == "folder":
+        at.mkdir()
+    else:
+        at.symlink_to({"loop": at, "nowhere": tmp_path / "gone" / "it"}[what])
+    words = [str(word).replace("RUN", str(trained)) for word in DEVICES[command]]
+    done = here(*(word.replace("{}", str(at)) for word in words))
+    assert done.returncode == 2, done.stderr
+    assert str(at) in done.stderr[done.stderr.index("error: ") :].splitlines()[0]
+    assert at.is_symlink() == (what != "folder")
+    assert not (tmp_path / f"{what}_tables").exists()
 
 
 def test_a_command_of_a_plugin_that_is_refused_a_file_tells_it_alike(site):

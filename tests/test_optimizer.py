@@ -77,6 +77,26 @@ def test_gradients_are_clipped_to_the_norm():
     assert float(w.grad.norm()) == pytest.approx(0.5, rel=1e-3)
 
 
+@pytest.mark.parametrize("before", [0, 1, MOST_SKIPS_IN_A_ROW - 1])
+@pytest.mark.parametrize("good", [0, 1])
+def test_a_restored_optimizer_goes_on_counting(before, good):
+    def skip(optimizer, w):
+        optimizer.step((w * float("nan")).sum())
+
+    w, copy = weight(), weight()
+    optimizer, again = adam(w), adam(copy)
+    for _ in range(good):
+        optimizer.step(w.square().sum())
+    for _ in range(before):
+        skip(optimizer, w)
+    again.load_tensors(optimizer.tensors())
+    assert len(optimizer.tensors()) == 3 * good + bool(before)  # what never skipped is kept as ever
+    for _ in range(MOST_SKIPS_IN_A_ROW - 1 - before):
+        skip(again, copy)
+    with pytest.raises(RunFailed, match="learning rate"):
+        skip(again, copy)
+
+
 def test_restored_optimizer_continues_exactly():
     def steps(optimizer, w, count):
         for _ in range(count):

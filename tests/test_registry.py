@@ -141,12 +141,33 @@ def test_a_missing_requirement_is_reported_with_the_command_that_installs_it(sit
     assert caught.value.hint == "pip install library-x torch"
 
 
-@pytest.mark.parametrize("module", ["cbr_gone", "cbr_gone.inner", "cbrcore.gone"])
-def test_a_missing_module_of_ours_is_told_with_the_distribution_that_has_it(site: Site, module: str):
+@pytest.mark.parametrize("module", ["cbr_nn", "cbr_keys", "cbr_border.gone", "cbr_vq.inner", "cbrcore.gone"])
+def test_a_missing_module_of_ours_is_told_with_the_distribution_that_has_it(
+    site: Site, module: str, monkeypatch: pytest.MonkeyPatch
+):
     site.module("halved", f"import {module}")
-    with pytest.raises(PluginError, match=f"needs the module '{module.split('.inner')[0]}'") as caught:
+    if "." not in module:
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(PluginError, match=f"needs the module '{module}'") as caught:
         component(factory="halved:A").load_factory()
     assert caught.value.hint == "pip install --force-reinstall cbr-textrl"
+
+
+@pytest.mark.parametrize("module", ["cbr_gone", "cbr_gone.inner", "cbr_nnn", "cbrcore_extra", "cbr"])
+def test_a_missing_module_that_is_called_as_ours_are_is_not_taken_for_ours(site: Site, module: str):
+    site.module("needy", f"import {module}")
+    with pytest.raises(PluginError) as caught:
+        component(factory="needy:A").load_factory()
+    assert caught.value.hint == f"pip install {module.partition('.')[0]}"
+
+
+@pytest.mark.parametrize("error", ["TypeError('protobuf')", "OSError(5, 'io')", "SystemExit(0)"])
+def test_a_requirement_that_cannot_be_imported_is_to_be_installed_anew(site: Site, error: str):
+    site.module("library_x", f"raise {error}")
+    site.module("needy", "import library_x")
+    with pytest.raises(PluginError, match=f"cannot be imported: {error.partition('(')[0]}") as caught:
+        component(factory="needy:A", requires=("library-x", "torch")).load_factory()
+    assert caught.value.hint == "pip install --force-reinstall library-x torch"
 
 
 def test_a_missing_requirement_that_is_not_declared_is_named(site: Site):

@@ -287,6 +287,45 @@ def damage(path: Path, how: str) -> None:
         path.write_bytes(b"" if how == "empty" else data[:-1])
 
 
+WRONG_STARTS = ["5", "[5]", '{"a": 1}', '"xy"', "[{}, null]", '[{"x": NaN}]', '[{"x": 1e999}]']
+
+
+@pytest.mark.parametrize("starts", WRONG_STARTS)
+def test_versions_that_are_none_are_refused_with_what_to_do(toy, copied, straight, starts):
+    path = copied / "versions.json"
+    path.write_text(f'{{"starts": {starts}}}')
+    done = toy.resume(copied, code=2)
+    said, hint = done.stderr[done.stderr.index("error: ") :].splitlines()
+    assert said.startswith(f"error: {path}: cannot be read: ")
+    assert hint == f"  put a copy of it back, or remove it: rm {path}"
+    path.unlink()
+    toy.resume(copied)
+    same(straight, copied)
+
+
+def half(path: Path, *keys: str | int, value: object = "b\udcff") -> None:
+    """Put half characters into a JSON file, as a key and as its value."""
+    data = json.loads(path.read_text())
+    there = data
+    for key in keys:
+        there = there[key]
+    there |= {"a\ud800": value}
+    path.write_text(json.dumps(data))
+
+
+def test_half_characters_in_the_files_of_a_run_stop_nothing(toy, copied, straight):
+    newest = latest_checkpoint(copied / "checkpoints")
+    half(copied / "versions.json", "starts", 0)
+    half(newest / "state.json", "progress", "endings", value=1)
+    seal(newest, "state.json")
+    toy.resume(copied)
+    assert json.loads((copied / "versions.json").read_text())["starts"][0]["a\ud800"] == "b\udcff"
+    half(copied / "results.json")
+    half(copied / "results.json", "evaluation")
+    assert toy("evaluate", copied).returncode == 0
+    assert toy("report", copied, "--no-decisions", "--out", copied.with_name("report.html")).returncode == 0
+
+
 @pytest.mark.parametrize("how", ["missing", "empty", "cut", "flipped"])
 def test_of_a_damaged_checkpoint_the_one_before_is_used_and_told(copied, caplog, how):
     newest, before = sorted((copied / "checkpoints").iterdir(), reverse=True)
@@ -308,7 +347,8 @@ def test_of_a_damaged_checkpoint_the_one_before_is_used_and_told(copied, caplog,
 def test_a_run_goes_on_from_the_checkpoint_before(toy, copied, straight):
     damage(latest_checkpoint(copied / "checkpoints") / "state.json", "empty")
     done = toy.resume(copied)
-    assert "state.json is empty" in done.stderr
+    assert done.stderr.count("state.json is empty") == 1
+    assert (copied / "run.log").read_text().count("state.json is empty") == 1
     same(straight, copied)
 
 

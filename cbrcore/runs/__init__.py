@@ -64,7 +64,7 @@ def resume(recipe: Recipe, plugins: PluginReport, path: Path) -> Finished:
     from cbrcore.runs.checkpoint import latest_checkpoint, read_state
 
     stored_recipe(path)
-    checkpoint = latest_checkpoint(path / "checkpoints")
+    checkpoint = latest_checkpoint(path / "checkpoints", tell=log.debug)  # told when it is used
     taken = read_state(checkpoint)[0].get("recipe") if checkpoint else None
     if taken:
         label = f"the recipe in {checkpoint}"

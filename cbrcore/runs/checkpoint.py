@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -122,8 +122,7 @@ def write_checkpoint(folder: Path, state: State) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
-        plain = {name: value.detach().cpu().contiguous() for name, value in state.tensors.items()}
-        write_tensors(folder / TENSORS_FILE, plain)
+        write_tensors(folder / TENSORS_FILE, state.tensors)
         for name, memory in state.memories.items():
             memory.save(folder / name)
         counts = asdict(state.progress)
@@ -152,7 +151,7 @@ def keep_checkpoint(temporary: Path, games: int) -> Path:
     return final
 
 
-def latest_checkpoint(folder: Path) -> Path | None:
+def latest_checkpoint(folder: Path, tell: Callable[..., None] = log.warning) -> Path | None:
     """The checkpoint with the most finished games, by what it says of itself, not by its name. If it is damaged,
     the one before, with a warning; None if there are none at all.
 
@@ -163,7 +162,7 @@ def latest_checkpoint(folder: Path) -> Path | None:
     for _, path in reversed(_found(folder)):
         if not (wrong := faults_of(path)):
             for fault in faults:
-                log.warning("%s; the checkpoint before it is used: %s", fault, path)
+                tell("%s; the checkpoint before it is used: %s", fault, path)
             return path
         faults.append(f"damaged checkpoint {path}: {'; '.join(wrong)}")
     if faults:

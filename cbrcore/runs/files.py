@@ -6,12 +6,16 @@ import contextlib
 import errno
 import hashlib
 import json
+import math
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from cbrcore.errors import RunFolderError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,11 +37,17 @@ def writing(path: Path) -> Iterator[None]:
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write to a temporary name in the same folder, then rename: after a power cut, too, the file is the new or
-    the old one. OSError: it is the old one, and nothing else is left."""
+    the old one. Half characters become escapes, as JSON has them. A device, a pipe and whatever else is no file
+    stays what it is. OSError: it is the old one, and nothing else is left."""
+    data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
+    if os.path.lexists(path) and not path.is_file():
+        with writing(path):
+            path.write_bytes(data)
+        return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with writing(path), temporary.open("wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -49,11 +59,32 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """A safetensors file with the modes of any other file (the library's own writer makes it private)."""
+    """A safetensors file with the modes of any other file (the library's own writer makes it private). What
+    shares its memory is written under each of its names."""
     from safetensors.torch import save
 
+    plain = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
     with writing(path):
-        path.write_bytes(save(dict(tensors), dict(metadata) if metadata else None))
+        path.write_bytes(save(plain, dict(metadata) if metadata else None))
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file of a run folder; RunFolderError if it is missing or damaged, or holds NaN or Infinity."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), parse_float=_finite, parse_constant=_finite)
+    except (OSError, ValueError, RecursionError) as error:
+        raise unreadable(path, error) from error
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text} is no number")
+    return value
+
+
+def unreadable(path: Path, why: object) -> RunFolderError:
+    hint = f"put a copy of it back, or remove it: rm {shlex.quote(str(path))}"
+    return RunFolderError(f"{path}: cannot be read: {why}", hint=hint)
 
 
 def sync(path: Path) -> None:

@@ -22,8 +22,9 @@ from filelock import FileLock, Timeout
 
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.interfaces import Recorder
-from cbrcore.runs.files import CHECKSUMS_FILE, clear_leftovers, is_leftover, writing
+from cbrcore.runs.files import CHECKSUMS_FILE, clear_leftovers, is_leftover, unreadable, writing
 from cbrcore.runs.files import damaged as damaged  # also asked for here
+from cbrcore.runs.files import read_json as read_json
 from cbrcore.runs.files import write_atomically as write_atomically
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ class RunFolder:
         _put_back(path)  # a process was killed before its run stood
         clear_leftovers(path, OURS)
         self._log_start = (path / LOG_FILE).stat().st_size if (path / LOG_FILE).exists() else 0
-        self._log_handler = _LogFile(path / LOG_FILE, encoding="utf-8")
+        self._log_handler = _LogFile(path / LOG_FILE, encoding="utf-8", errors="backslashreplace")
         self._log_handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         logging.getLogger().addHandler(self._log_handler)
 
@@ -213,9 +214,10 @@ def starts_of(folder: Path) -> list[dict[str, Any]]:
     if not (folder / VERSIONS_FILE).exists():
         return []
     facts = read_json(folder / VERSIONS_FILE)
-    if not isinstance(facts, dict):
-        raise RunFolderError(f"{folder / VERSIONS_FILE}: holds no object")
-    return list(facts.get("starts") or [facts])
+    starts = facts.get("starts") or [facts] if isinstance(facts, dict) else None
+    if not isinstance(starts, list) or not all(isinstance(start, dict) for start in starts):
+        raise unreadable(folder / VERSIONS_FILE, "it does not tell the starts of a run")
+    return starts
 
 
 class _LogFile(logging.FileHandler):
@@ -282,14 +284,6 @@ def user_of(folder: Path) -> str | None:
 # -- files -------------------------------------------------------------------------------------------------------
 
 
-def read_json(path: Path) -> Any:
-    """A JSON file of a run folder; RunFolderError if it is missing or damaged."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise RunFolderError(f"{path}: cannot be read: {error}") from error
-
-
 class MetricsLog:
     """metrics.jsonl: one line per episode, each episode once and in order, also after a resume.
 
@@ -322,7 +316,7 @@ class MetricsLog:
         return self._digest.hexdigest()
 
     def write(self, row: Mapping[str, Any]) -> None:
-        line = json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        line = json.dumps(row, ensure_ascii=False, allow_nan=False).encode(errors="backslashreplace") + b"\n"
         with writing(self._path):
             self._file.write(line)
         self._digest.update(line)

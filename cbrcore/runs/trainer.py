@@ -7,6 +7,7 @@ next play and ends with the same bytes as one that was never stopped.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import shutil
@@ -36,6 +37,8 @@ from cbrcore.runs.checkpoint import (
     write_checkpoint,
 )
 from cbrcore.runs.folder import METRICS_FILE, MetricsLog, Recorders, run_command
+from cbrcore.runs.results import unscored
+from cbrcore.tables import number
 from cbrcore.types import Decision, Episode, Observation, Provenance, StepResult
 
 if TYPE_CHECKING:
@@ -48,6 +51,13 @@ LOSSES = ("loss_policy", "loss_value", "loss_entropy", "loss_retriever")
 FREE_SECONDS, SHARE, SECONDS_BETWEEN = 1.0, 0.02, 30.0
 """The state after each round of plays is kept, for the case that a part fails, as long as this took so many
 seconds in all; then as often as it takes this share of the time, and at most once in so many seconds."""
+
+
+def joined(known: dict[str, Any], more: Mapping[str, Any], said: str) -> dict[str, Any]:
+    """Both, by name; RunFailed if a name is in both: `said` of the second that it has it."""
+    if taken := sorted(known.keys() & more):
+        raise RunFailed(f"{said} {taken[0]!r}, which is taken; give it another name")
+    return known | dict(more)
 
 
 class LearningActor:
@@ -99,7 +109,9 @@ class Trainer:
         self.learner.begin(players, self.recipe.training, self.streams, self.parts.clock)
         actors = [LearningActor(player, self.streams, self.progress, seat) for seat, player in enumerate(players)]
         self._seats = [Seat(*pair) for pair in zip(self.parts.environments, actors, strict=True)]
-        self._games = self.parts.environment.games("train")
+        environment = self.parts.environment
+        self._games = environment.games("train")
+        self._unscored = functools.cache(lambda game: unscored(environment.game_info(game)))
         episodes, env_steps = self.recipe.run.episodes, self.recipe.run.env_steps
         self._by_plays = episodes is not None
         self._budget = (env_steps or 0) if episodes is None else episodes * len(self._games)
@@ -205,7 +217,7 @@ class Trainer:
                 metrics.write(row)
                 self.recorders.write(row)
                 for _ in range(1 if self._by_plays else episode.steps):
-                    self.reporter.advance(f"score {episode.score:g}, {row['memory_size']} cases")
+                    self.reporter.advance(f"score {number(row['score'], 1)}, {row['memory_size']} cases")
             due = self.progress.games_played % self.recipe.run.checkpoint_every < len(plays)
             if self.stop or due or not self._next_plays():
                 self.save(metrics)
@@ -253,7 +265,7 @@ class Trainer:
             "episode": self.progress.games_played,
             "env_steps": self.progress.env_steps,
             "game": episode.game,
-            "score": episode.score,
+            "score": None if self._unscored(episode.game) else episode.score,
             "norm_score": episode.norm_score,
             "steps": episode.steps,
             "ending": str(episode.ending),
@@ -261,15 +273,12 @@ class Trainer:
             "reuse_rewarded": counts.rewarded,
             "agent_steps": episode.steps - counts.reused,
             "memory_size": len(retriever.memory) if retriever else 0,
-            **dict.fromkeys(LOSSES),
-            **losses,
+            **{name: losses.get(name) for name in LOSSES},
             "reuse_agent_same": counts.agent_same,
         }
-        for name, part in self._reporting():
-            figures = part.metrics()
-            if known := sorted(row.keys() & figures):
-                raise RunFailed(f"{name} reports the metric {known[0]!r}, which is taken; give it another name")
-            row |= figures
+        others = {name: value for name, value in losses.items() if name not in LOSSES}
+        for name, figures in [("learner", others), *((name, part.metrics()) for name, part in self._reporting())]:
+            row = joined(row, figures, f"{name} reports the metric")
         return row
 
     def _reporting(self) -> list[tuple[str, ReportsMetrics]]:
@@ -297,7 +306,8 @@ class Trainer:
         progress.skipped_updates = self._skipped_before + self.learner.skipped
         progress.seconds.update(self.parts.clock.seconds)
         progress.refreshed = retriever is not None and retriever.refreshed
-        tensors = module_tensors(self.reasoner.modules()) | dict(self.learner.tensors())
+        parts = module_tensors(self.reasoner.modules())
+        tensors = joined(parts, self.learner.tensors(), "learner keeps the tensor")
         memories = retriever.memory.stores() if retriever else {}
         kept = {name: part.state() for name, part in self.reasoner.keepers().items()}
         return State(progress, tensors, self.streams.state(), memories, plain_recipe(self.recipe), kept)

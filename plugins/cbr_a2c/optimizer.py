@@ -13,6 +13,7 @@ from cbrcore.errors import RunFailed
 
 log = logging.getLogger(__name__)
 MOST_SKIPS_IN_A_ROW = 10
+SKIPPED = "skipped_in_a_row"
 
 
 class GuardedAdam:
@@ -87,14 +88,18 @@ class GuardedAdam:
             )
 
     def tensors(self) -> dict[str, Tensor]:
-        """Adam's state as flat named tensors, for a checkpoint."""
+        """Adam's state as flat named tensors, for a checkpoint; and how many updates in a row were skipped, if
+        the last one was."""
         state: dict[int, dict[str, Any]] = self.adam.state_dict()["state"] if self.adam else {}
-        return {f"{row}.{key}": value for row, entry in state.items() for key, value in entry.items()}
+        kept = {f"{row}.{key}": value for row, entry in state.items() for key, value in entry.items()}
+        return kept | ({SKIPPED: torch.tensor(self._skipped_in_a_row)} if self._skipped_in_a_row else {})
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Continue from what `tensors` gave."""
         if self.adam is None:
             return
+        tensors = dict(tensors)
+        self._skipped_in_a_row = int(tensors.pop(SKIPPED, 0))
         whole = self.adam.state_dict()
         state: dict[int, dict[str, Tensor]] = {}
         for name, value in tensors.items():

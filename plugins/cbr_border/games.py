@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from cbr_border.values import Border, Kind, can_be_written, cleaned, short
-from cbrcore.interfaces import ConcurrentEnvironment, Environment, KnowsPlaces, Places, TellsPlaces
+from cbrcore.interfaces import ConcurrentEnvironment, Environment, KnowsContents, KnowsPlaces, Places, TellsPlaces
 from cbrcore.types import Action, Ending, Observation, StateGraph, StepResult, arity, fill
 
 REMEMBERED = 500
@@ -138,8 +138,9 @@ GAMES = Kind(
         "reset": GameBorder.observation,
         "step": GameBorder.result,
         "receive": GameBorder.result,
+        "content": lambda it, given, *_: it.a(str, given, "text"),
         "object_places": lambda it, given, *_: cleaned(given),
         "places": lambda it, given, *_: cleaned(it.a(Places, given, "Places")),
     },
-    (ConcurrentEnvironment, KnowsPlaces, TellsPlaces),
+    (ConcurrentEnvironment, KnowsPlaces, TellsPlaces, KnowsContents),
 )

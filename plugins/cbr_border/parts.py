@@ -10,22 +10,20 @@ from __future__ import annotations
 
 import functools
 import math
-import signal
-import traceback
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import get_annotations
 from itertools import chain
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from cbr_border.games import GAMES, GameBorder
-from cbr_border.values import TOLERANCE, Border, Kind, finite, short
+from cbr_border.launchers import LAUNCHERS
+from cbr_border.values import TOLERANCE, Border, Kind, can_be_written, failing, finite, of_the_user, short
 from cbr_keys.places import RemovesRows
 from cbrcore import interfaces as contracts
 from cbrcore.errors import CbrError
-from cbrcore.types import Action, Candidate, Match, Observation
+from cbrcore.types import Action, Candidate, Case, Match, Observation
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -89,6 +87,11 @@ def _retrieve(it: Border, found: Any, keys: Tensor) -> Any:
     return found
 
 
+def _stores(it: Border, given: Any) -> Any:
+    known = it.a(Mapping, given, "a mapping of names to stores")
+    return given if "memory" in known else it.refuse(short(given), "'memory' as one of them")
+
+
 def _select(it: Border, given: Any, buffer: Sequence[contracts.RetainItem], *_: Any) -> Any:
     known = {id(item) for item in buffer}
     for item in it.a(list | tuple, given, "a list of items"):
@@ -127,12 +130,31 @@ def _begun(it: Border, *_: Any) -> None:
     it.a(int, it.part.skipped, "a whole number as skipped")
 
 
-def _tensors(it: Border, given: Any) -> Any:
+def _reported(it: Border, given: Any) -> Any:
+    it.a(int, it.part.skipped, "a whole number as skipped")
+    return it.figures(given)
+
+
+def _tensors(it: Border, given: Any, *_: Any) -> Any:
     import torch
 
     for name, value in it.a(Mapping, given, "a mapping of names to tensors").items():
-        it.a(torch.Tensor, value, f"a tensor as {short(name)}")
+        if not can_be_written(it.a(str, name, "text as a name")):
+            it.refuse(short(name), "a name that can be written")
+        if it.a(torch.Tensor, value, f"a tensor as {short(name)}").layout != torch.strided or value.is_meta:
+            it.refuse(f"a tensor that cannot be saved as {short(name)}", "a dense one with values")
     return given
+
+
+def _parameters(it: Border, given: Any, *_: Any) -> Any:
+    """Of a part that learns: what an optimiser takes."""
+    import torch
+
+    parameters = list(it.a(Iterable, given, "parameters"))
+    for each in parameters:
+        if not it.a(torch.Tensor, each, "tensors").is_leaf:
+            it.refuse("a tensor that was computed from others", "parameters")
+    return iter(parameters)
 
 
 class IndexBorder(Border):
@@ -172,6 +194,8 @@ INDEX = Kind(
     },
     (RemovesRows,),
 )
+TRAINED: Mapping[str, Any] = {"state_dict": _tensors, "parameters": _parameters}
+"""What is asked of a part with weights besides. torch's modules call each other's methods, too."""
 REUSE = Kind("reuse policy", contracts.Reuse, {"offer": _offer, "choose": _revise})
 """Of what a reuse policy makes for an episode."""
 KINDS: Mapping[str, Kind] = {
@@ -200,7 +224,17 @@ KINDS: Mapping[str, Kind] = {
         },
     ),
     "memory": Kind(
-        "memory", contracts.Memory, {"retrieve": _retrieve, "facts": Border.facts}, (contracts.TellsFacts,)
+        "memory",
+        contracts.Memory,
+        {
+            "retrieve": _retrieve,
+            "similarities": _similarities,
+            "add": lambda it, given, *_, **__: it.a(Case, given, "a Case"),
+            "read": lambda it, given, *_: it.a(contracts.StoredCases, given, "StoredCases"),
+            "stores": _stores,
+            "facts": Border.facts,
+        },
+        (contracts.TellsFacts,),
     ),
     "reuse_policy": Kind(
         "reuse policy",
@@ -216,21 +250,29 @@ KINDS: Mapping[str, Kind] = {
     "agent": Kind(
         "agent", contracts.NeuralAgent, {"policy": _policy, "revise": _revise}, (contracts.RevisingAgent,)
     ),
-    "learner": Kind(
-        "learner", contracts.Learner, {"begin": _begun, "pop_losses": Border.figures, "tensors": _tensors}
-    ),
+    "learner": Kind("learner", contracts.Learner, {"begin": _begun, "pop_losses": _reported, "tensors": _tensors}),
     "pretraining": Kind(
         "pretraining", contracts.Pretraining, {"run": lambda it, given, _: given and it.facts(given)}
     ),
     "recorder": Kind("recorder", contracts.Recorder, {}),
+    "launcher": LAUNCHERS,
 }
-ATTRIBUTES: Mapping[str, tuple[type, str]] = {
-    "dim": (Integral, "a whole number"),
-    "identity": (str, "text"),
+ATTRIBUTES: Mapping[str, Callable[[Border, Any], Any]] = {
+    "dim": Border.width,
+    "identity": lambda it, given: it.a(str, given, "text"),
+    "threshold": lambda it, given: it.number("the threshold", given),
+    "handicaps": Border.facts,
 }
 """What parts have beside methods from the start, where their contract names it."""
 TOLD_BY_CALLER = {"begin", "write", "finish", "close", "save", "load", "read", "merge"}
 """Of recorders and memories: whoever calls these knows how to say what is wrong with a file."""
+
+
+def _told(name: str, contract: type) -> tuple[type[Exception], ...]:
+    """Errors of a method that whoever calls it tells better."""
+    if name == "load_state_dict":
+        return (RuntimeError,)  # other weights than the part has
+    return (Exception,) if name in TOLD_BY_CALLER and contract in (contracts.Recorder, contracts.Memory) else ()
 
 
 # -- around a part -----------------------------------------------------------------------------------------------
@@ -239,14 +281,8 @@ TOLD_BY_CALLER = {"begin", "write", "finish", "close", "save", "load", "read", "
 @contextmanager
 def making(kind: str, name: str) -> Iterator[None]:
     """What a factory raises unexpectedly is the failure of its component."""
-    try:
+    with failing(Border(KINDS[kind], name), "could not be made"):
         yield
-    except CbrError:
-        raise
-    except BaseException as error:
-        if of_the_user(error):
-            raise
-        raise Border(KINDS[kind], name).failure("could not be made", error) from error
 
 
 def guarded(made: Any, kind: str, name: str) -> Any:
@@ -260,25 +296,15 @@ def guarded(made: Any, kind: str, name: str) -> Any:
     """
     border = (GameBorder if kind == "environment" else Border)(KINDS[kind], name)
     part = _inside(made, border, "its factory")
-    for attribute in [name for name in _members(border.kind.contract) if name in ATTRIBUTES]:
-        border.method, (sort, called) = f"the attribute {attribute}", ATTRIBUTES[attribute]
-        border.a(sort, getattr(part, attribute), called)
-        border.method = ""
-    if kind in ("environment", "agent", "reuse_policy") and isinstance(part, contracts.TellsHandicaps):
-        border.method = "the attribute handicaps"
-        border.facts(part.handicaps)
+    asked = [name for name in _members(border.kind.contract) if name in ATTRIBUTES]
+    if kind in ("environment", "agent", "reuse_policy") and _has(made, "handicaps"):
+        asked = ["handicaps", *asked]
+    for attribute in dict.fromkeys(asked):
+        border.method = f"the attribute {attribute}"
+        with failing(border, f"failed at {border.method}"):
+            ATTRIBUTES[attribute](border, getattr(part, attribute))
         border.method = ""
     return part
-
-
-def of_the_user(error: BaseException) -> bool:
-    """Whether this is Ctrl-C, and not a part that raised KeyboardInterrupt: Python's own handler raises it
-    anywhere, that of `graceful_interrupt` in itself."""
-    if not isinstance(error, KeyboardInterrupt):
-        return False
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    by_ours = frames[-1].f_globals.get("__name__") == "cbrcore.console"
-    return by_ours or signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 class _Guarded:
@@ -330,8 +356,8 @@ def _replace_class(made: Any, kind: type, names: set[str], border: Border) -> bo
 
 def _checked(border: Border, name: str, find: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
     """A method that calls what `find` gives for the part, and looks at what comes back."""
-    check = Border.figures if name == "metrics" else border.kind.checks.get(name)
-    told = name in TOLD_BY_CALLER and border.kind.contract in (contracts.Recorder, contracts.Memory)
+    check = Border.figures if name == "metrics" else border.kind.checks.get(name, TRAINED.get(name))
+    told = _told(name, border.kind.contract)
 
     def method(part: Any, *args: Any, **kwargs: Any) -> Any:
         call = find(part)
@@ -344,7 +370,7 @@ def _checked(border: Border, name: str, find: Callable[[Any], Callable[..., Any]
             given = call(*values[: len(args)], **named)
             return given if check is None else check(border, given, *values)
         except BaseException as error:
-            if isinstance(error, CbrError) or (told and isinstance(error, Exception)) or of_the_user(error):
+            if isinstance(error, (CbrError, *told)) or of_the_user(error):
                 raise
             raise border.failure(f"failed in {name}", error) from error
         finally:
@@ -363,11 +389,8 @@ def _members(protocol: type) -> list[str]:
 
 @functools.cache
 def _methods(protocol: type) -> list[str]:
-    """The methods of a contract, but for those of `Trainable`, which torch calls too."""
-    return [
-        name for name in _members(protocol)
-        if name != "__len__" and hasattr(protocol, name) and not hasattr(contracts.Trainable, name)
-    ]  # fmt: skip
+    """The methods of a contract."""
+    return [name for name in _members(protocol) if name != "__len__" and hasattr(protocol, name)]
 
 
 def _has(made: Any, name: str) -> bool:

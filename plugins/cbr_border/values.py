@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import math
+import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
+from numbers import Integral
 from types import UnionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from cbrcore.errors import RunFailed
+from cbrcore.errors import CbrError, RunFailed
 from cbrcore.types import StateGraph
 
 if TYPE_CHECKING:
@@ -99,11 +103,16 @@ class Border:
             return value if type(value) in OWN else float(value)  # numpy's make others of what they meet
         return self.refuse(f"{name} {short(value)}", "a finite int or float" + " or None" * or_none)
 
+    def width(self, given: Any) -> Any:
+        """A whole number above 0."""
+        fits = isinstance(given, Integral) and not isinstance(given, bool) and int(given) > 0
+        return given if fits else self.refuse(short(given), "a whole number above 0")
+
     def figures(self, given: Any) -> Any:
         """Names with finite numbers or None."""
         for name, value in self.a(Mapping, given, "a mapping of names to numbers").items():
             self.number(self.a(str, name, "text as a name"), value, or_none=True)
-        return given
+        return given if can_be_written("".join(given)) else cleaned(given)
 
     def facts(self, given: Any) -> Any:
         """What fits in JSON, as text that can be written."""
@@ -144,6 +153,30 @@ class Border:
             if low < -TOLERANCE or high > 1 + TOLERANCE:
                 self.refuse(f"{high if high > 1 else low:g}", "values in [0, 1]")
         return given
+
+
+# -- failures --------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def failing(border: Border, doing: str) -> Iterator[None]:
+    """What is raised unexpectedly is the failure of the part."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, CbrError) or of_the_user(error):
+            raise
+        raise border.failure(doing, error) from error
+
+
+def of_the_user(error: BaseException) -> bool:
+    """Whether this is Ctrl-C, and not a part that raised KeyboardInterrupt: Python's own handler raises it
+    anywhere, that of `graceful_interrupt` in itself."""
+    if not isinstance(error, KeyboardInterrupt):
+        return False
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    by_ours = frames[-1].f_globals.get("__name__") == "cbrcore.console"
+    return by_ours or signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 # -- values ------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from cbr_isolate.plain import action_of, packed, unpacked
 from cbr_isolate.protocol import Message
 from cbr_isolate.worker import Announce, work
 from cbrcore import Build, CbrError, Environment, KnowsPlaces, Part, derive_seed, load_plugins
-from cbrcore.interfaces import ReportsMetrics, TellsPlaces
+from cbrcore.interfaces import KnowsContents, ReportsMetrics, TellsPlaces
 from cbrcore.recipe.model import Components
 from cbrcore.registry import Registry
 
@@ -54,6 +54,8 @@ def optional(made: Environment) -> Mapping[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
     if isinstance(made, KnowsPlaces):
         found["object_places"] = lambda split: {name: sorted(at) for name, at in made.object_places(split).items()}
+    if isinstance(made, KnowsContents):
+        found["content"] = made.content
     if isinstance(made, TellsPlaces):
         found["places"] = lambda seen: made.places(unpacked(seen))
     if isinstance(made, ReportsMetrics):

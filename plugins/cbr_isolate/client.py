@@ -27,6 +27,10 @@ class WorkerDied(Exception):
     """The worker crashed, ended, or did not answer in time; the text says which. It is gone."""
 
 
+class WorkerEnded(WorkerDied):
+    """It crashed or ended; it was not slow."""
+
+
 class Worker:
     """One worker process, ready for requests.
 
@@ -100,7 +104,7 @@ class Worker:
         except PipeClosed as error:
             reason = self._how_it_ended()
             self.close()
-            raise WorkerDied(reason) from error
+            raise WorkerEnded(reason) from error
 
     def _how_it_ended(self) -> str:
         """In words; a process that closed its pipe but lives on gets a second to end."""

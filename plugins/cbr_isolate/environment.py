@@ -11,9 +11,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from cbr_isolate.client import WorkerDied
+from cbr_isolate.client import WorkerDied, WorkerEnded
 from cbr_isolate.faults import EpisodeLost, Faults
-from cbr_isolate.keeper import ADVICE, Keeper
+from cbr_isolate.keeper import ADVICE, FACTS, Keeper
 from cbr_isolate.plain import packed
 from cbrcore.config import Recipe
 from cbrcore.errors import CbrError
@@ -75,7 +75,8 @@ class IsolatedEnvironment:
         self._known: dict[tuple[str, ...], Any] = {}
         self._now: Observation | None = None
         self._sent: Action | None = None
-        self.handicaps: Mapping[str, Any] = keeper.fact("handicaps")
+        self._child = 0
+        self.handicaps: Mapping[str, Any] = self._asked("handicaps")
 
     def __repr__(self) -> str:
         return f"IsolatedEnvironment({self._keeper!r})"
@@ -110,6 +111,7 @@ class IsolatedEnvironment:
             self._faults.began()
             try:
                 self._now = self._keeper.ask("reset", game, seed, times=RESET)
+                self._child = self._keeper.child
                 return self._now
             except WorkerDied as error:
                 lost = self._faults.lost(f"(at the start of an episode) {error}")
@@ -132,7 +134,8 @@ class IsolatedEnvironment:
             raise RuntimeError("the last action was not received: call receive() before send()")
         self._faults.sent(action.text)
         self._sent = action
-        self._keeper.send("step", asdict(action))
+        if self._keeper.child == self._child:
+            self._keeper.send("step", asdict(action))
 
     def receive(self) -> StepResult:
         """The second half of `step`.
@@ -145,6 +148,8 @@ class IsolatedEnvironment:
             raise RuntimeError("nothing was sent: call send() before receive()")
         before, action, self._sent = self._now, self._sent, None
         try:
+            if self._keeper.child != self._child:
+                raise WorkerDied("ended between two steps")
             result: StepResult = self._keeper.receive()
         except WorkerDied as error:
             return self._lost(before, action, error)
@@ -176,8 +181,20 @@ class IsolatedEnvironment:
     def _fact(self, name: str, *arguments: str, again: bool = False) -> Any:
         """What does not change, asked once unless `again`. Not between `send` and `receive`."""
         if again or (name, *arguments) not in self._known:
-            self._known[name, *arguments] = self._keeper.fact(name, *arguments)
+            self._known[name, *arguments] = self._asked(name, *arguments)
         return self._known[name, *arguments]
+
+    def _asked(self, name: str, *arguments: Any) -> Any:
+        """The answer to a question. A child that has ended is started anew, once, and counted."""
+        try:
+            return self._keeper.ask(name, *arguments, times=FACTS)
+        except WorkerEnded as error:
+            lost = self._faults.lost(f"(asked for {name}) {error}")
+            if not isinstance(lost, EpisodeLost):
+                raise lost from error
+            return self._keeper.fact(name, *arguments)
+        except WorkerDied as error:
+            raise self._keeper.unanswered(error, name, *arguments) from error
 
 
 class _KnowsPlaces(IsolatedEnvironment):
@@ -185,6 +202,13 @@ class _KnowsPlaces(IsolatedEnvironment):
 
     def object_places(self, split: str) -> Mapping[str, set[str]]:
         return {name: set(places) for name, places in self._fact("object_places", split).items()}
+
+
+class _KnowsContents(IsolatedEnvironment):
+    """One that is a `cbrcore.interfaces.KnowsContents`."""
+
+    def content(self, game: str) -> str:
+        return str(self._fact("content", game))
 
 
 class _TellsPlaces(IsolatedEnvironment):
@@ -202,7 +226,7 @@ class _TellsPlaces(IsolatedEnvironment):
         if self._sent is not None:
             raise RuntimeError("the last action was not received: call receive() before places()")
         if self._mapped is None or self._mapped[0] is not observation:
-            self._mapped = observation, self._keeper.fact("places", packed(observation))
+            self._mapped = observation, self._asked("places", packed(observation))
         return self._mapped[1]
 
 
@@ -215,6 +239,7 @@ class _ReportsMetrics(IsolatedEnvironment):
 
 ABILITIES: Mapping[str, type[IsolatedEnvironment]] = {
     "object_places": _KnowsPlaces,
+    "content": _KnowsContents,
     "places": _TellsPlaces,
     "metrics": _ReportsMetrics,
 }

@@ -25,6 +25,9 @@ class Keeper:
         request: builds the environment; see `child.Desk`.
         step_limit: seconds for a step.
 
+    Attributes:
+        child: the how manyth it is.
+
     Raises:
         GameError: it cannot be built.
         RunFailed: its process ends meanwhile.
@@ -35,6 +38,7 @@ class Keeper:
         self._request = request
         self._limit = step_limit
         self._worker: Worker | None = None
+        self.child = 0
         self._running()
 
     def __repr__(self) -> str:
@@ -45,8 +49,12 @@ class Keeper:
         try:
             return self.ask(name, *arguments, times=FACTS)
         except WorkerDied as error:
-            asked = f"{name}({', '.join(f'{argument!r:.100}' for argument in arguments)})"
-            raise RunFailed(f"{self.name}: asked for {asked} the environment {error}", hint=ADVICE) from error
+            raise self.unanswered(error, name, *arguments) from error
+
+    def unanswered(self, error: WorkerDied, name: str, *arguments: Any) -> RunFailed:
+        """What is said of a question that was not answered."""
+        asked = f"{name}({', '.join(f'{argument!r:.100}' for argument in arguments)})"
+        return RunFailed(f"{self.name}: asked for {asked} the environment {error}", hint=ADVICE)
 
     def ask(self, name: str, *arguments: Any, times: float) -> Any:
         """`send` and `receive`, with a new child if there is none or it has ended."""
@@ -103,5 +111,6 @@ class Keeper:
         if self._worker is None:
             try:
                 self._worker = Worker(MODULE, self._request)
+                self.child += 1
             except WorkerDied as error:
                 raise RunFailed(f"{self.name}: the environment's process {error}", hint=ADVICE) from error

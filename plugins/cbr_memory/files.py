@@ -8,6 +8,7 @@ What is read is checked as a recipe is: every line against its model, and the fi
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -115,9 +116,14 @@ def _joined(lines: Iterable[str]) -> bytes:
 def _write(path: Path, content: bytes) -> None:
     """Write to a temporary name, then rename; an OSError names the path. Who seals the folder syncs the file."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with writing(path):
-        temporary.write_bytes(content)
-        temporary.replace(path)
+    try:
+        with writing(path):
+            temporary.write_bytes(content)
+            temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
 
 
 # -- reading -----------------------------------------------------------------------------------------------------

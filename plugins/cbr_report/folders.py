@@ -8,10 +8,9 @@ from pathlib import Path
 
 from cbr_report.checking import fault_of, lacking
 from cbr_report.runs import Plain, Run, SweepFile, read_metrics
-from cbr_sweep.finished import read_strictly
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.recipe.text import parse
-from cbrcore.runs.folder import METRICS_FILE, RECIPE_FILE, RESULTS_FILE, VERSIONS_FILE, damaged
+from cbrcore.runs.folder import METRICS_FILE, RECIPE_FILE, RESULTS_FILE, VERSIONS_FILE, damaged, read_json
 
 SWEEP_FILE = "sweep.json"
 MEMORY, CASES_FILE = "memory", "cases.jsonl"
@@ -76,7 +75,7 @@ def _sweep(folder: Path, notes: list[str]) -> SweepFile | None:
     if not (folder / SWEEP_FILE).is_file():
         return None
     try:
-        data = read_strictly(folder / SWEEP_FILE)
+        data = read_json(folder / SWEEP_FILE)
         runs = {run["id"]: {axis: str(choice) for axis, choice in run["choices"].items()} for run in data["runs"]}
         return SweepFile(folder, str(data.get("recipe") or f"{data['name']}.yaml"), runs)
     except (CbrError, KeyError, TypeError, AttributeError) as error:
@@ -189,7 +188,7 @@ def _recipe(path: Path) -> Plain:
 
 
 def _mapping(path: Path) -> Plain:
-    data = read_strictly(path)
+    data = read_json(path)
     if not isinstance(data, dict):
         raise RunFolderError(f"{path}: damaged, it holds no object")
     return data

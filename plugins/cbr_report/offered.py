@@ -32,7 +32,7 @@ def offered_sections(runs: Runs) -> list[Offered]:
         says = f"the section {component.name!r} of the {runs.plugins.origin(component)}"
         try:
             found.append(Offered(component, component.load_factory(), says))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             runs.notes.append(_note(says, error))
     return found
 
@@ -49,7 +49,7 @@ def make_section(offered: Offered, runs: Runs, taken: set[str]) -> Section | Non
             if made is None:
                 return None
             section = _checked(made)
-    except Exception as error:  # whatever a plugin does: it must not cost the page
+    except (Exception, SystemExit) as error:  # whatever a plugin does: it must not cost the page
         runs.notes.append(_note(offered.says, error))
         return None
     ids = [section.id, *(part.id for part in section.parts)]
@@ -61,7 +61,7 @@ def make_section(offered: Offered, runs: Runs, taken: set[str]) -> Section | Non
     return section
 
 
-def _note(says: str, error: Exception) -> str:
+def _note(says: str, error: BaseException) -> str:
     missing = error.name if isinstance(error, ImportError) else None
     mend = f"; {INSTALL}" if missing in ("altair", "vl_convert") else ""
     message = getattr(error, "message", None) or f"{type(error).__name__}: {error}"

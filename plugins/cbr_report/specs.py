@@ -12,6 +12,7 @@ from cbr_report.charts import HOVER, INSTALL, can_draw
 from cbr_report.texts import shown
 from cbr_report.theme import LIGHT, config, parameters
 from cbrcore import CbrError, Figure, Section
+from cbrcore.runs.folder import write_atomically
 
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 ON_PAPER = "Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif"
@@ -107,11 +108,11 @@ def write_figures(figures: Sequence[Figure], folder: Path) -> list[str]:
             if spec.get("width") == "container":
                 spec["width"] = WIDTH // 2
             svg = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
-            (folder / f"{figure.id}.svg").write_text(svg, encoding="utf-8")
-            (folder / f"{figure.id}.pdf").write_bytes(vl_convert.svg_to_pdf(svg))
+            write_atomically(folder / f"{figure.id}.svg", svg)
+            write_atomically(folder / f"{figure.id}.pdf", vl_convert.svg_to_pdf(svg))
         except OSError:
             raise
-        except Exception as error:  # a plugin's chart may be anything
+        except (Exception, SystemExit) as error:  # a plugin's chart may be anything
             problems.append(f"figure {figure.id!r} cannot be drawn: {_short(error)}")
     return problems
 
@@ -136,7 +137,7 @@ def figure_data(sections: Sequence[Section]) -> tuple[dict[str, dict[str, Any]],
         if can_draw():
             try:
                 found[figure.id] = specification(figure)
-            except Exception as error:  # a plugin's chart may be anything
+            except (Exception, SystemExit) as error:  # a plugin's chart may be anything
                 problems.append(f"figure {figure.id!r} is left out: {_short(error)}")
     return found, problems
 
@@ -151,6 +152,6 @@ def page_script() -> str:
     )
 
 
-def _short(error: Exception) -> str:
+def _short(error: BaseException) -> str:
     message = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
     return " ".join(str(message).split())[:300]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cbr_isolate.files import fault_of
 from cbr_report.charts import INSTALL, can_draw
 from cbr_report.comparable import remarks
 from cbr_report.folders import read_folders
@@ -19,7 +21,7 @@ from cbr_report.specs import figure_data, page_script, write_figures
 from cbr_report.tables import as_csv, as_markdown
 from cbr_report.theme import PALETTES
 from cbrcore import CbrError, Figure, Section, Table, __version__
-from cbrcore.errors import RunFolderError
+from cbrcore.errors import os_failure
 from cbrcore.runs.folder import write_atomically
 
 if TYPE_CHECKING:
@@ -67,6 +69,8 @@ def write_report(
     if figures is not None and not can_draw():
         raise CbrError("figures need altair and vl-convert-python", hint=INSTALL)
     page = out or (folders[0] / PAGE if len(folders) == 1 else Path(PAGE))
+    if os.path.lexists(page) and not page.is_file():
+        raise CbrError(f"{page}: {fault_of(page)}", hint=f"name a file: --out {PAGE}")
     runs, sections = sections_about(folders, plugins, Options(folders, page, paper, decisions))
     try:
         written = _write(runs, sections, page)
@@ -74,9 +78,7 @@ def write_report(
             drawn = [part for section in sections for part in section.parts if isinstance(part, Figure)]
             runs.notes += write_figures(drawn, figures)
     except OSError as error:
-        raise RunFolderError(
-            f"{error.filename}: cannot be written: {error.strerror}", hint="choose another --out FILE.html"
-        ) from error
+        raise os_failure(error, page) from error
     return Written(*written, len(runs), [*runs.notes, *remarks(runs.groups)], figures)
 
 
@@ -100,7 +102,7 @@ def _vocabulary(offered: Sequence[Offered], runs: Runs) -> Vocabulary:
                 return each.factory.vocabulary(runs)
             except CbrError:
                 raise
-            except Exception as error:  # a plugin must not cost the page
+            except (Exception, SystemExit) as error:  # a plugin must not cost the page
                 runs.notes.append(f"no names from {each.says}: {type(error).__name__}: {error}")
     if runs.options.paper is not None:
         raise CbrError(f"--paper {runs.options.paper}: no plugin that is loaded reads it", hint="load cbr_paper")

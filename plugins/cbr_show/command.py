@@ -11,6 +11,7 @@ import typer
 from cbr_show.describing import shown
 from cbr_show.schema import schema_of
 from cbrcore.console import AsJson, PluginFiles, echo, plugins_of, print_json, say
+from cbrcore.runs.folder import write_atomically
 
 
 def show(
@@ -39,5 +40,5 @@ def schema(
     if out is None:
         print_json(found)
     else:
-        out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        write_atomically(out, json.dumps(found, indent=2) + "\n")
         say(f"written to {out}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -11,23 +10,7 @@ from typing import Any
 
 from cbrcore.config import Recipe
 from cbrcore.errors import RunFolderError
-from cbrcore.runs.folder import RESULTS_FILE, damaged
-
-
-def read_strictly(path: Path) -> Any:
-    """A JSON file as the standard has it.
-
-    Raises:
-        RunFolderError: it is missing or damaged, or holds NaN or Infinity.
-    """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
-    except (OSError, ValueError, RecursionError) as error:
-        raise RunFolderError(f"{path}: cannot be read: {error}") from error
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number")
+from cbrcore.runs.folder import RESULTS_FILE, damaged, read_json
 
 
 def why_not_done(folder: Path, recipe: Recipe) -> str | None:
@@ -35,7 +18,7 @@ def why_not_done(folder: Path, recipe: Recipe) -> str | None:
     if not (folder / RESULTS_FILE).is_file():
         return f"there is no {RESULTS_FILE}"
     with suppress(RunFolderError, LookupError, TypeError, AttributeError):
-        fault = next(_faults(read_strictly(folder / RESULTS_FILE), recipe), None)
+        fault = next(_faults(read_json(folder / RESULTS_FILE), recipe), None)
         return fault or next((each for each in damaged(folder) if each.startswith(RESULTS_FILE)), None)
     return f"{RESULTS_FILE} is damaged"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from cbr_border.parts import guarded, making
 from cbr_sweep.axes import SweepRun, axes_of, expand
 from cbr_sweep.folder import SHOWN, PlannedRun, SweepFolder
 from cbrcore.config import Recipe
@@ -98,6 +99,7 @@ def make_launcher(text: str, registry: Registry) -> Launcher:
 
     Raises:
         CbrError: there is no such launcher, a setting is wrong, or something has to be installed for it.
+        RunFailed: its factory fails, or gives something else.
     """
     section = parse(text).data
     if isinstance(section, str):
@@ -105,7 +107,10 @@ def make_launcher(text: str, registry: Registry) -> Launcher:
     if not isinstance(section, dict) or not isinstance(section.get("use"), str):
         raise CbrError(f"--launcher {text!r} names no launcher", hint="--launcher '{use: PLUGIN/NAME, ...}'")
     component = registry.find("launcher", section.pop("use"))
-    launcher: Launcher = component.load_factory()(_settings(component, section), Build())
+    settings, factory = _settings(component, section), component.load_factory()
+    with making("launcher", component.qualified):
+        made = factory(settings, Build())
+    launcher: Launcher = guarded(made, "launcher", component.qualified)
     return launcher
 
 

@@ -17,7 +17,15 @@ from cbr_isolate.environment import MAX_FAULTS, isolated
 from cbr_isolate.plain import packed, unpacked
 from cbr_isolate.protocol import plain
 from cbrcore.errors import GameError, RunFailed
-from cbrcore.interfaces import Build, ConcurrentEnvironment, KnowsPlaces, Places, ReportsMetrics, TellsPlaces
+from cbrcore.interfaces import (
+    Build,
+    ConcurrentEnvironment,
+    KnowsContents,
+    KnowsPlaces,
+    Places,
+    ReportsMetrics,
+    TellsPlaces,
+)
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
 from cbrcore.testing import EnvironmentSuite, sample_observation
@@ -80,6 +88,7 @@ class Trouble:
 class Gifted(Trouble):
     def object_places(self, split): return {"book": {"room", "shelf"}}
     def metrics(self): return {"calls": 3.0}
+    def content(self, game): return f"{game}'s own"
     def places(self, seen):
         self.asked = getattr(self, "asked", 0) + 1
         return Places(seen.game, {"room": {"go up": None, "go in": "hut"}}, {"book": seen.text}, str(self.asked),
@@ -178,11 +187,13 @@ class TestContract(EnvironmentSuite):
 def test_it_has_the_abilities_of_the_environment(make):
     usual, gifted = make(), make(use="gifted")
     assert isinstance(usual, ConcurrentEnvironment)
-    assert not isinstance(usual, KnowsPlaces | ReportsMetrics | TellsPlaces)
+    assert not isinstance(usual, KnowsPlaces | KnowsContents | ReportsMetrics | TellsPlaces)
     assert isinstance(gifted, KnowsPlaces)
     assert isinstance(gifted, ReportsMetrics)
     assert gifted.object_places("train") == {"book": {"room", "shelf"}}
     assert gifted.metrics() == {"calls": 3.0}
+    assert isinstance(gifted, KnowsContents)
+    assert gifted.content("room") == "room's own"
     assert gifted.handicaps == {"graph": "true"}
 
 
@@ -276,6 +287,54 @@ def test_a_failure_before_the_play_stops_the_run(make, where, trouble):
     environment = make(f'trouble="{trouble}"', f"where={where}", "at=0", limit=0.02)
     with pytest.raises(RunFailed, match=rf"trouble_env/trouble: asked for {where}\('\w+'\)"):
         environment.games("train"), environment.game_info("room")
+
+
+ENDS = {name: FAILURES[name] for name in ("aborts", "exits", "is killed")}
+
+
+@pytest.mark.parametrize("where", ["games", "game_info"])
+@pytest.mark.parametrize("trouble", ENDS.values(), ids=ENDS)
+def test_a_child_that_ends_at_a_question_is_replaced_once(make, where, trouble):
+    environment = make(f'trouble="{trouble}"', f"where={where}", "at=1")
+    assert environment.games("train") == ("room",)
+    assert environment.game_info("room")["max_score"] == 1
+    assert environment.counts == {"engine_errors": 1}
+    first = environment.reset("room", 1)
+    assert environment.step(first.admissible[1]).ending is None
+
+
+ASKED = {
+    "game_info": lambda environment, seen: environment.game_info("room")["max_score"] == 1,
+    "games": lambda environment, seen: environment.games("in") == ("room",),
+    "places": lambda environment, seen: environment.places(seen).here == "room",
+    "object_places": lambda environment, seen: "book" in environment.object_places("in"),
+    "metrics": lambda environment, seen: environment.metrics() == {"calls": 3.0},
+}
+
+
+@pytest.mark.parametrize("question", ASKED)
+@pytest.mark.parametrize("noticed", [True, False])
+def test_a_question_to_a_child_that_died_idle_costs_the_running_episode_alone(
+    make, question, noticed, monkeypatch
+):
+    environment = make(use="gifted")
+    first = environment.reset("room", 1)
+    worker = environment._keeper._worker
+    os.kill(worker.pid, signal.SIGKILL)
+    assert wait_until_gone(worker.pid)
+    while worker.lives:
+        time.sleep(0.01)
+    if not noticed:  # it dies after one has looked
+        monkeypatch.setattr(
+            type(worker), "lives", property(lambda self: self is worker or self._process.poll() is None)
+        )
+    assert ASKED[question](environment, first)
+    assert environment.counts == ({} if noticed else {"engine_errors": 1})
+    lost = environment.step(first.admissible[1])
+    assert (lost.ending, lost.reward) == (Ending.ENGINE_ERROR, 0.0)
+    again = environment.reset("room", 1)
+    assert again == first
+    assert environment.step(again.admissible[1]).ending is None
 
 
 def test_failures_in_a_row_stop_the_run(make):

@@ -472,6 +472,12 @@ def test_the_score_of_an_unknown_story_is_not_available(here, tmp_path, unknown)
     assert measured["norm_score"] == {"mean": None, "std": None}
     assert results["protocol"]["handicaps"]["valid_actions"].startswith("none")
     assert "- ± -" in done.stdout
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [(row["score"], row["norm_score"], row["steps"]) for row in rows] == [(None, None, 3)] * 2
+    assert "score -, 0 cases" in done.stderr
+    report = here("report", tmp_path / "run", "--no-decisions", "--out", tmp_path / "report.html")
+    assert report.returncode == 0, report.stderr
+    assert "Learning curves" not in (tmp_path / "report.html").read_text()
     shown = here("play", tmp_path / "run").stdout
     assert "step 0, score not available" in shown
     assert "reward 0, score not available" in shown

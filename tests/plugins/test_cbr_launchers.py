@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cbr_border.parts import guarded
 from cbr_launchers.config import RayConfig, SubmititConfig
 from cbr_launchers.local import LocalLauncher
 from cbr_launchers.processes import start
@@ -168,3 +169,97 @@ def test_what_is_missing_is_named_with_what_to_install(registry, monkeypatch, na
     with pytest.raises(PluginError, match=f"pip install {name}") as caught:
         make_launcher(name, registry)
     assert Path(__file__).name not in str(caught.value)
+
+
+# -- launchers of others -------------------------------------------------------------------------------------
+
+SMOKE = Path(__file__).parents[2] / "recipes" / "smoke" / "text_cbr_generated.yaml"
+ODD = """
+from cbrcore import hookimpl
+
+@hookimpl
+def register_launchers(registry):
+    registry.add("odd", factory="odd_launcher:make")
+
+def make(*given):
+    return Odd(*given)
+
+class Odd:
+    def __init__(self, config, build): ...
+    def interrupt(self): ...
+    def launch(self, jobs, at_once):
+        {}
+"""
+FAILED = "the launcher odd_launcher/odd failed in launch: "
+WRONG = {
+    "yield []\nmake = lambda *_: None": "its factory gave None, expected a part of the kind Launcher",
+    "yield []\nmake = lambda *_: 1 / 0": "odd_launcher/odd could not be made: ZeroDivisionError",
+    "yield []\nmake = lambda *_: exit(0)": "odd_launcher/odd could not be made: SystemExit",
+    "yield []\ndel Odd.interrupt": "it lacks interrupt",
+    "return None": "launch(...) gave None, expected a generator",
+    "return [[(0, 0)]]": "launch(...) gave [[(0, 0)]], expected a generator",
+    "return 1 / 0": f"{FAILED}ZeroDivisionError",
+    "yield []; raise SystemExit(0)": f"{FAILED}SystemExit",
+    "yield []; open('/nowhere/x')": f"{FAILED}FileNotFoundError",
+    "yield None": "launch(...) gave None, expected a list of what has ended",
+    "yield [0]": "launch(...) gave 0, expected a position and an exit code",
+    "yield [(0, None)]": "launch(...) gave (0, None), expected a position and an exit code",
+    "yield [(7, 0)]": "launch(...) gave the position 7, expected one of a job that has not ended",
+    "yield [(-1, 0)]": "launch(...) gave the position -1, expected one of a job that has not ended",
+    "yield [(0, 1)]; yield [(0, 1)]": "launch(...) gave the position 0, expected one of a job that has not ended",
+    "yield [(0, 1), (0, 1)]": "launch(...) gave the position 0, expected one of a job that has not ended",
+    "yield [(0, 1)]": "launch(...) gave no exit code of 1 jobs, expected one of each job",
+}
+"""What a launcher does -> what is said of it."""
+
+
+@pytest.mark.parametrize("does", WRONG)
+def test_what_is_wrong_with_a_launcher_is_told(does, here, tmp_path):
+    plugin = tmp_path / "odd_launcher.py"
+    plugin.write_text(ODD.format(does))
+    words = ["--launcher", "odd_launcher/odd", "--plugin", plugin, "--out", tmp_path / "sweep"]
+    try:
+        done = here("sweep", SMOKE, "--set", "sweep={seed: [0, 1]}", *words)
+    finally:
+        sys.modules.pop("odd_launcher", None)
+    assert done.returncode == 1
+    assert "launcher odd_launcher/odd" in done.stderr
+    assert WRONG[does] in done.stderr
+    assert "mend the plugin 'odd_launcher'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+class Waiting:
+    """One of its jobs at a time; an interrupt ends it."""
+
+    def __init__(self) -> None:
+        self.stopped = self.closed = False
+
+    def launch(self, jobs, at_once):
+        try:
+            for position, _ in enumerate(jobs):
+                yield [(position, 0)]
+                if self.stopped:
+                    return
+        finally:
+            self.closed = True
+
+    def interrupt(self) -> None:
+        self.stopped = True
+
+
+def test_jobs_that_an_interrupt_left_waiting_are_not_missed():
+    launcher = guarded(Waiting(), "launcher", "lab/it")
+    work = launcher.launch([None] * 3, 1)
+    assert next(work) == [(0, 0)]
+    launcher.interrupt()
+    assert list(work) == []
+    assert launcher.closed
+
+
+def test_a_launch_that_is_closed_early_is_closed_within():
+    launcher = guarded(Waiting(), "launcher", "lab/it")
+    work = launcher.launch([None] * 3, 1)
+    next(work)
+    work.close()
+    assert launcher.closed

@@ -53,6 +53,7 @@ def test_a_section_of_an_installed_package_appears(run, site):
     ("body", "says"),
     [
         ("raise ZeroDivisionError('oh')", "ZeroDivisionError: oh"),
+        ("raise SystemExit(0)", "SystemExit: 0"),
         ("import nothing_of_that_name", "nothing_of_that_name"),
         ("return 3", "gave int, not a cbrcore.Section"),
         ("return Section('a', 'a', [3])", "a part is int"),

@@ -38,7 +38,6 @@ from cbrcore.runs.checkpoint import (
 )
 from cbrcore.runs.folder import METRICS_FILE, MetricsLog, Recorders, run_command
 from cbrcore.runs.results import unscored
-from cbrcore.tables import number
 from cbrcore.types import Decision, Episode, Observation, Provenance, StepResult
 
 if TYPE_CHECKING:
@@ -216,8 +215,9 @@ class Trainer:
                 row = self._row(episode, losses)
                 metrics.write(row)
                 self.recorders.write(row)
+                scored = "-" if row["score"] is None else f"{episode.score:g}"
                 for _ in range(1 if self._by_plays else episode.steps):
-                    self.reporter.advance(f"score {number(row['score'], 1)}, {row['memory_size']} cases")
+                    self.reporter.advance(f"score {scored}, {row['memory_size']} cases")
             due = self.progress.games_played % self.recipe.run.checkpoint_every < len(plays)
             if self.stop or due or not self._next_plays():
                 self.save(metrics)

@@ -64,13 +64,13 @@ def results_table(results: dict[str, Any]) -> str:
         if split not in raw
         for note in without_share(split, found.get("games", {}), games.get(split, {}))
     ]
-    return "\n\n".join([*tables, *notes, *_spread(evaluation), *_trained(results["training"])])
+    return "\n\n".join([*tables, *notes, *_spread(evaluation), *_trained(results.get("training", {}))])
 
 
 def _spread(evaluation: Mapping[str, Any]) -> list[str]:
     """Steps of the game that takes the fewest, and of the one that takes the most: a mean hides them."""
     steps = {
-        split: [steps for each in found["games"].values() if (steps := each.get("steps")) is not None]
+        split: [steps for each in found.get("games", {}).values() if (steps := each.get("steps")) is not None]
         for split, found in evaluation.items()
     }
     told = [f"{split.upper()} {min(of):.1f} to {max(of):.1f}" for split, of in steps.items() if len(of) > 1]

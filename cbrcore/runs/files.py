@@ -35,10 +35,10 @@ def writing(path: Path) -> Iterator[None]:
         raise
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write to a temporary name in the same folder, then rename: after a power cut, too, the file is the new or
-    the old one. Half characters become escapes, as JSON has them. A device, a pipe and whatever else is no file
-    stays what it is. OSError: it is the old one, and nothing else is left."""
+def write_atomically(path: Path, content: str | bytes, *, durable: bool = True) -> None:
+    """Write to a temporary name beside it, then rename: after a power cut, too, the file is the new or the old one
+    (not `durable`: if the caller syncs it). Half characters become escapes, as JSON has them. A device, a pipe and
+    whatever else is no file stays what it is. OSError: it is the old one, and nothing else is left."""
     data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     if os.path.lexists(path) and not path.is_file():
         with writing(path):
@@ -49,18 +49,19 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         with writing(path), temporary.open("wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
-    sync(path.parent)
+    if durable:
+        sync(path.parent)
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """A safetensors file with the modes of any other file (the library's own writer makes it private). What
-    shares its memory is written under each of its names."""
+    """A safetensors file, not private as the library's own writer makes it; shared memory under each name."""
     from safetensors.torch import save
 
     plain = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}

@@ -50,8 +50,8 @@ def _measured(work: Work, split: str, mode: str) -> dict[str, Any]:
             hint = f"evaluate it with: {run_command('evaluate', work.folder.path)}"
             raise Interrupted("interrupted while evaluating; the trained agent is saved", hint=hint)
 
-    parts, seed, passes = work.parts, work.recipe.seed, work.recipe.evaluation.passes
-    passes = _random_passes(work) if mode == "random" else passes
+    parts, seed = work.parts, work.recipe.seed
+    passes = _random_passes(work) if mode == "random" else work.recipe.evaluation.passes
     count = passes * len(parts.environment.games(split))
     work.reporter.phase(f"evaluating on {split!r}, {mode} (game plays)", count)
     frozen = partial(FrozenActor, parts.reasoner, greedy=mode == "greedy")

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from cbr_border.games import GAMES, GameBorder
 from cbr_border.launchers import LAUNCHERS
-from cbr_border.values import TOLERANCE, Border, Kind, can_be_written, failing, finite, of_the_user, short
+from cbr_border.values import TOLERANCE, Border, Kind, can_be_written, failing, finite, raised, short
 from cbr_keys.places import RemovesRows
 from cbrcore import interfaces as contracts
-from cbrcore.errors import CbrError
 from cbrcore.types import Action, Candidate, Case, Match, Observation
 
 if TYPE_CHECKING:
@@ -370,9 +369,7 @@ def _checked(border: Border, name: str, find: Callable[[Any], Callable[..., Any]
             given = call(*values[: len(args)], **named)
             return given if check is None else check(border, given, *values)
         except BaseException as error:
-            if isinstance(error, (CbrError, *told)) or of_the_user(error):
-                raise
-            raise border.failure(f"failed in {name}", error) from error
+            raised(border, f"failed in {name}", error, *told)
         finally:
             border.method, border.part = "", None
 

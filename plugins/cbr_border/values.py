@@ -164,9 +164,14 @@ def failing(border: Border, doing: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if isinstance(error, CbrError) or of_the_user(error):
-            raise
-        raise border.failure(doing, error) from error
+        raised(border, doing, error)
+
+
+def raised(border: Border, doing: str, error: BaseException, *let_through: type[Exception]) -> NoReturn:
+    """The same of an error that is being handled. What already says what is wrong, or is Ctrl-C, stays itself."""
+    if isinstance(error, (CbrError, *let_through)) or of_the_user(error):
+        raise error
+    raise border.failure(doing, error) from error
 
 
 def of_the_user(error: BaseException) -> bool:

@@ -76,7 +76,7 @@ def write_evidence(
     folder.mkdir(parents=True, exist_ok=True)
     lines = [each._asdict() | {"right": right} for each, right in tries.items()]
     plain = {"weights": asdict(weights), "figures": dict(figures), "tries": lines}
-    write_tensors(folder / TRIES_FILE, {name: value.cpu().contiguous() for name, value in tensors.items()})
+    write_tensors(folder / TRIES_FILE, tensors)
     write_atomically(folder / EVIDENCE_FILE, json.dumps(plain, ensure_ascii=False, allow_nan=False))
 
 

@@ -8,10 +8,8 @@ What is read is checked as a recipe is: every line against its model, and the fi
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cbrcore.errors import RunFolderError, link_to_nowhere, os_failure
 from cbrcore.interfaces import KeyIndex, Situation, StoredCases
-from cbrcore.runs.files import damaged, writing
+from cbrcore.runs.files import damaged, write_atomically
 from cbrcore.types import Case, Provenance, StateGraph
 
 if TYPE_CHECKING:
@@ -104,26 +102,14 @@ def write_cases(folder: Path, stored: StoredCases) -> None:
     tensors = {} if stored.keys is None else {"keys": stored.keys.cpu().contiguous()}
     (folder / CASES_FILE).unlink(missing_ok=True)
     # one entry of metadata: the order of several is not fixed
-    _write(folder / KEYS_FILE, save(tensors, {FACTS: json.dumps(facts)}))
-    _write(folder / SITUATIONS_FILE, _joined(numbers))
-    _write(folder / CASES_FILE, _joined(lines))
+    # who seals the folder syncs the files
+    write_atomically(folder / KEYS_FILE, save(tensors, {FACTS: json.dumps(facts)}), durable=False)
+    write_atomically(folder / SITUATIONS_FILE, _joined(numbers), durable=False)
+    write_atomically(folder / CASES_FILE, _joined(lines), durable=False)
 
 
 def _joined(lines: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write to a temporary name, then rename; an OSError names the path. Who seals the folder syncs the file."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with writing(path):
-            temporary.write_bytes(content)
-            temporary.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
 
 
 # -- reading -----------------------------------------------------------------------------------------------------

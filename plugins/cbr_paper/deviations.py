@@ -58,6 +58,8 @@ class Expected:
 ON_TWC, ON_JERICHO = {"environment.use": TWC}, {"environment.use": JERICHO}
 WITH_GAT = {"context_encoder.use": GAT}
 BASELINE = "the TWC baseline"
+AGENTS = ("agent", "agent.agent")
+"""Where a recipe has the settings of the neural agent: the joint one is made around another."""
 OF_AGENTS = (
     Expected("training.agent_learning_rate", "learning rate of the agent", 3e-5, BASELINE),
     Expected("training.entropy_weight", "entropy weight", 1e-4, BASELINE),
@@ -67,10 +69,8 @@ OF_AGENTS = (
     Expected("training.update_every", "steps per update", 20, BASELINE),
     Expected("training.value_weight", "weight of the value's loss", 0.5, BASELINE),
     Expected("training.clip", "largest gradient norm", 40.0, BASELINE),
-    Expected("agent.hidden", "hidden size of the agent", 300, BASELINE, ON_TWC),
-    Expected("agent.agent.hidden", "hidden size of the agent", 300, BASELINE, ON_TWC),
-    Expected("agent.unit", "texts read by", "observation", BASELINE, ON_TWC),
-    Expected("agent.agent.unit", "texts read by", "observation", BASELINE, ON_TWC),
+    *(Expected(f"{agent}.hidden", "hidden size of the agent", 300, BASELINE, ON_TWC) for agent in AGENTS),
+    *(Expected(f"{agent}.unit", "texts read by", "observation", BASELINE, ON_TWC) for agent in AGENTS),
     Expected("run.episodes", "passes of training", 100, "the paper", ON_TWC),
     Expected("run.env_steps", "steps of training", 100000, "the paper", ON_JERICHO),
     Expected("environment.max_steps", "steps per episode", 50, "the paper", ON_TWC),
@@ -156,15 +156,14 @@ def _of_pretraining(group: Group) -> Iterator[str]:
         return
     if recipe.get("training.retriever_learning_rate") == 0:
         yield "retriever frozen after its pretraining (the paper: it learns on)"
-    if not recipe.get("training.pretrain.use") or (
-        not recipe.get("training.pretrain.episodes") and recipe.get("training.pretrain.retriever") is None
-    ):
+    use, episodes, given = (recipe.get(f"training.pretrain.{name}") for name in ("use", "episodes", "retriever"))
+    if not use or (not episodes and given is None):
         yield "retriever not pretrained (the paper: from the play of a baseline agent)"
-    elif recipe.get("training.pretrain.retriever") is None:
+    elif given is None:
         yield "retriever pretrained from uniform random play (the paper: from that of a baseline agent)"
 
 
 def _of_kga2c(recipe: Flat) -> Iterator[str]:
     """The published agent generates commands; ours cannot be set beside it without a word."""
-    if KGA2C in (recipe.get("agent.use"), recipe.get("agent.agent.use")):
+    if any(recipe.get(f"{agent}.use") == KGA2C for agent in AGENTS):
         yield "KG-A2C scores admissible commands (the published KG-A2C generates a template and its objects)"

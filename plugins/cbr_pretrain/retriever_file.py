@@ -26,7 +26,7 @@ IDENTITY = "identity"
 def save_retriever(retriever: Retriever, folder: Path) -> None:
     """Write `FILE` into the folder."""
     tensors = {
-        f"{name}:{key}": value.detach().cpu().contiguous()
+        f"{name}:{key}": value
         for name, module in retriever.modules().items()
         for key, value in module.state_dict().items()
     }

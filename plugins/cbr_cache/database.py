@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -116,7 +117,7 @@ class Database:
         connection = sqlite3.connect(self.path, timeout=self._patience, isolation_level=None)
         try:
             connection.text_factory = bytes  # a damaged text need not be text
-            connection.execute("PRAGMA journal_mode=WAL")
+            _share(connection, self._patience)
             connection.execute("PRAGMA synchronous=NORMAL")
             for table in self._tables:
                 _prepare(connection, table)
@@ -152,6 +153,21 @@ def _is_damage(error: Exception) -> bool:
         return False
     code: int = vars(error).get("sqlite_errorcode", sqlite3.SQLITE_CORRUPT)  # Python's own errors have none
     return code & MAIN_CODE not in FROM_OUTSIDE
+
+
+def _share(connection: sqlite3.Connection, patience: float) -> None:
+    """Let a writer and readers in together. SQLite itself does not wait where others look at a new file."""
+    until = time.monotonic() + patience
+    connection.execute("PRAGMA busy_timeout=0")  # two that wait for each other would wait in vain
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute(f"PRAGMA busy_timeout={round(patience * 1000)}")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & MAIN_CODE != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                raise
+        time.sleep(0.01)
 
 
 def _prepare(connection: sqlite3.Connection, table: Table) -> None:

@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -300,6 +301,21 @@ def test_a_full_disk(path, caplog):
     assert len(caplog.messages) == 1
     assert "is not used" in caplog.text
     assert entries(path).get([*VALUES, *large]) == VALUES
+
+
+@pytest.mark.parametrize("mode", ["DEFERRED", "IMMEDIATE", "EXCLUSIVE"])
+def test_another_process_that_has_just_made_the_file_is_waited_for(tmp_path, caplog, mode):
+    path = tmp_path / "things.sqlite3"
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as first:
+        first.execute("CREATE TABLE others (x)")
+        first.execute(f"BEGIN {mode}")
+        first.execute("SELECT * FROM others").fetchall()
+        leaves = threading.Timer(0.3, first.execute, ["COMMIT"])
+        leaves.start()
+        entries(path, patience=60.0).put(VALUES)
+        leaves.join()
+    assert entries(path).get(VALUES) == VALUES
+    assert not caplog.messages
 
 
 _WRITER = """

@@ -494,6 +494,10 @@ RAISED = {
 }
 
 
+def odd(given: list[list[int]]) -> None:
+    pass
+
+
 def fails(name: str) -> None:
     if name == "loop":
         try:
@@ -510,7 +514,7 @@ def fails(name: str) -> None:
 
 @hookimpl
 def register_commands(registry):
-    for name in ("words", "loads", "fails", "number"):
+    for name in ("words", "loads", "fails", "number", "odd"):
         registry.add(name, factory=f"talker:{name}", summary=f"says {name} [so]")
 
 
@@ -615,6 +619,13 @@ def test_a_command_that_is_none_names_whose_it_is(cbr: Cbr, talker: Path):
     assert answer.stderr.startswith(f"{said}[plugin 'talker' ({talker} sha256:")
 
 
+def test_a_command_that_typer_does_not_take_names_whose_it_is(cbr: Cbr, talker: Path):
+    answer = cbr("odd", "--plugin", talker)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith("error: command 'talker/odd' is not as Typer takes it: ")
+    assert f"[plugin 'talker' ({talker} sha256:" in answer.stderr
+
+
 def test_the_overview_has_the_cores_commands_first_and_those_of_a_file_with_their_summary(cbr: Cbr, talker: Path):
     answer = cbr("--plugin", talker, "--help")
     assert answer.returncode == 0
@@ -629,7 +640,7 @@ def test_the_overview_has_the_cores_commands_first_and_those_of_a_file_with_thei
 
 def test_a_command_of_two_plugins_is_nobodys(cbr: Cbr, site: Site):
     for name in ("one", "two"):
-        site.plugin(name, COMMANDS.replace('("words", "loads", "fails", "number")', '("words",)'))
+        site.plugin(name, COMMANDS.replace('("words", "loads", "fails", "number", "odd")', '("words",)'))
     assert "says words" not in cbr("--help").stdout
     answer = cbr("words")
     assert (answer.returncode, answer.stdout) == (2, "")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from parts import PullingQuantizer, ScriptedAgent
+from safetensors.torch import save_file
 from test_trainer import item
 from toy import ToyEnvironment
 from toy_run import parts, recipe, run
@@ -395,7 +396,7 @@ def test_a_saved_retriever_reads_back_equal(tmp_path):
     assert first.digest() == second.digest()
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut", "other", "flipped", "checksums"])
+@pytest.mark.parametrize("damage", ["missing", "cut", "other", "flipped", "checksums", "nameless"])
 def test_a_retriever_that_cannot_be_used_is_named(tmp_path, damage):
     retriever = parts().reasoner.retriever
     save_retriever(retriever, tmp_path)
@@ -407,6 +408,9 @@ def test_a_retriever_that_cannot_be_used_is_named(tmp_path, damage):
         path.write_bytes(path.read_bytes()[:-1] + bytes([path.read_bytes()[-1] ^ 1]))
     elif damage == "checksums":
         (tmp_path / "checksums.json").write_text('{"files": ')
+    elif damage == "nameless":
+        save_file({"rows": torch.zeros(2)}, path)
+        seal(tmp_path, path.name)
     elif damage == "cut":
         path.write_bytes(path.read_bytes()[:30])
     else:
@@ -497,6 +501,17 @@ def test_the_command_pretrains_and_a_recipe_points_to_it(cbr, tmp_path, collecto
     played = {"steps": facts["steps"], "plays": facts["plays"]}
     assert played["steps"] > played["plays"] == 8 * 2
     assert results["training"]["pretraining"] == {"retriever": facts["retriever"], **played}
+
+
+def test_a_retriever_that_is_made_anew_leaves_nothing_of_the_one_before(cbr, tmp_path):
+    made, more = tmp_path / "retriever", ["--set", "training.pretrain.episodes=2"]
+    first = cbr("pretrain", SMOKE, *more, "--out", made)
+    assert first.returncode == 0, first.stderr
+    files = sorted(path.name for path in made.iterdir())
+    (made / "notes.txt").write_text("of the first")
+    second = cbr("pretrain", SMOKE, *more, "--out", made, "--overwrite")
+    assert second.returncode == 0, second.stderr
+    assert sorted(path.name for path in made.iterdir()) == files
 
 
 @pytest.mark.parametrize(

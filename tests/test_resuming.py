@@ -23,7 +23,10 @@ from run_folders import same
 
 from cbr_memory.files import read_cases
 from cbrcore.console import graceful_interrupt
-from cbrcore.errors import RunFolderError
+from cbrcore.errors import RunFailed, RunFolderError
+from cbrcore.plugins import load_plugins
+from cbrcore.recipe import load_recipe
+from cbrcore.runs import working
 from cbrcore.runs.checkpoint import latest_checkpoint, read_state
 from cbrcore.runs.files import damaged, seal
 from cbrcore.runs.folder import RunFolder, holds_nothing, stored_recipe
@@ -506,6 +509,16 @@ def test_a_run_that_failed_goes_on_from_its_last_play_to_the_same_bytes(toy, str
     assert not list((run / "checkpoints").glob(".*"))
     toy.resume(run)
     same(straight, run)
+
+
+@pytest.mark.parametrize("fault", [RuntimeError("odd"), SystemExit(0), BaseException("odder")])
+def test_what_nobody_expected_leaves_the_log_and_a_free_folder(tmp_path, fault):
+    plugins, folder = load_plugins(files=[PLUGIN]), RunFolder.create("r", tmp_path / "run")
+    recipe = load_recipe(SMOKE, overrides=["environment={use: toy_plugin/toy}"], registry=plugins.registry)
+    with pytest.raises(RunFailed, match=type(fault).__name__), working(recipe, plugins, folder):
+        raise fault
+    assert [path.name for path in folder.path.iterdir()] == ["run.log"]
+    assert "Traceback" in (folder.path / "run.log").read_text()
 
 
 @pytest.mark.parametrize("code", ["0", "1", "3"])

@@ -9,7 +9,7 @@ import pytest
 from report_pages import parsed, specs_of
 from report_runs import SMOKE
 
-from cbr_entity.objects import ObjectMap
+from cbr_entity.objects import ObjectMap, plane
 from cbr_entity.section import map_figure
 from cbr_report.runs import Group
 from cbr_report.specs import specification
@@ -123,6 +123,14 @@ def test_one_map_is_drawn_larger_than_several(maps, size):
     ]
     drawn = specification(map_figure(each))["spec"]
     assert (drawn["width"], drawn["height"]) == size
+
+
+def test_a_map_is_of_directions_and_a_vector_without_one_has_a_point_too():
+    rows = np.random.default_rng(0).normal(size=(6, 3))
+    rows[2] = 0
+    found = plane(rows)
+    assert np.isfinite(found).all()
+    assert np.allclose(found, plane(rows * np.array([[2.0], [4.0], [1.0], [0.5], [8.0], [2.0]])))
 
 
 @pytest.mark.parametrize("factory", ["Plain", "make_plain"])

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 
 import torch
@@ -24,12 +25,13 @@ GET = "set CBR_GAMES to the folder that holds twc/ (github.com/IBM/commonsense-r
 
 
 class ConceptNet:
-    """The greatest value over the concepts a and b that two names are linked to:
+    """Of two names that are linked to concepts: the mean over those of the first, a, of the greatest value over
+    those of the second, b, of
 
         1 if a and b are neighbours, else 0;  + 3 |N(a) & N(b)| / (1 + sqrt(|N(a)| |N(b)|))
 
-    with N(a) the neighbours of a. A name is linked to the longest end of it that is a concept ("wet_dirty_shirt",
-    "dirty_shirt", "shirt"), and to its last word. 0 where one of the names is unknown.
+    with N(a) the neighbours of a. A name is linked to every run of its words that is a concept ("dirty shirt" to
+    "dirty_shirt", "dirty" and "shirt"). 0 where one of the names is unknown.
 
     Attributes:
         handicaps: what it tells, for the results.
@@ -54,8 +56,10 @@ class ConceptNet:
         return torch.tensor([self.value(*pair) for pair in pairs], dtype=torch.float32, device=self._device)
 
     def _value(self, one: str, other: str) -> float:
-        pairs = [(a, b) for a in self._concepts(one) for b in self._concepts(other)]
-        return max((self._near(a, b) for a, b in pairs), default=0.0)
+        first, second = self._concepts(one), self._concepts(other)
+        if not (first and second):
+            return 0.0
+        return sum(max(self._near(a, b) for b in second) for a in first) / len(first)
 
     def _near(self, a: str, b: str) -> float:
         here, there = self._base.around(a), self._base.around(b)
@@ -64,9 +68,8 @@ class ConceptNet:
     def _concepts(self, name: str) -> list[str]:
         """Those that a name is linked to; concepts without neighbours are none."""
         words = name.lower().split()
-        ends = ["_".join(words[at:]) for at in range(len(words))]
-        known = [end for end in ends if end in self._base and self._base.around(end)]
-        return list(dict.fromkeys([*known[:1], *(end for end in known if end == ends[-1])]))
+        spans = ["_".join(words[start:end]) for start, end in combinations(range(len(words) + 1), 2)]
+        return [span for span in dict.fromkeys(spans) if span in self._base and self._base.around(span)]
 
 
 def _games(config: ConceptNetConfig, recipe_dir: Path) -> Path:

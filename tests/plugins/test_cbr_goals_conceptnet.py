@@ -51,17 +51,24 @@ class TestConceptNet(PairFeatureSuite):
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
     [
-        ("hat", "hat rack", 1.0),  # neighbours, none in common
-        ("hat rack", "hat", 1.0),
-        ("Red Hat", "HAT RACK", 1.0),  # "red hat" is no concept, "hat" is
+        ("hat", "clothes", 1.0),  # neighbours, none in common
+        ("hat", "hat rack", 3 * 2 / (1 + math.sqrt(2 * 2))),  # of "hat_rack" (1) and "hat" (2) the greater
+        ("hat rack", "hat", (1 + 3 * 2 / (1 + math.sqrt(2 * 2))) / 2),  # both of them
+        ("Red Hat", "CLOTHES", 1.0),  # "red hat" is no concept, "hat" is
         ("hat", "shirt", 3 * 1 / (1 + math.sqrt(2 * 2))),  # clothes; a loop is no neighbour
         ("shirt", "wardrobe", 1 + 3 * 1 / (1 + math.sqrt(2 * 2))),
-        ("wet dirty shirt", "basket", 1.0),  # the longest end that is a concept
-        ("wet dirty shirt", "wardrobe", 1 + 3 * 1 / (1 + math.sqrt(2 * 2))),  # and the last word
+        ("wet dirty shirt", "basket", 0.5),  # "dirty_shirt" 1, "shirt" 0
+        ("basket", "wet dirty shirt", 1.0),
+        ("wet dirty shirt", "wardrobe", (1 + 3 * 1 / (1 + math.sqrt(2 * 2))) / 2),  # "dirty_shirt" 0
+        (
+            "shirt of a hat",
+            "wardrobe",
+            (1 + 1 + 3 * 1 / (1 + math.sqrt(2 * 2))) / 2,
+        ),  # the words in the midst, too
         ("hat", "basket", 0.0),
         ("hat", "hat", 3 * 2 / (1 + math.sqrt(2 * 2))),
         ("lonely", "lonely", 0.0),  # without neighbours
-        ("lonely dirty shirt", "basket", 1.0),  # such a concept hides no other one
+        ("lonely dirty shirt", "basket", 0.5),  # such a concept counts for nothing
         ("teapot", "hat", 0.0),
         ("", "", 0.0),
     ],
@@ -88,7 +95,7 @@ def test_nothing_but_the_train_folder_is_read(tmp_path):
         write(tmp_path, level)
         for split in ("in", "out", "valid"):
             write(tmp_path, level, split, "hat IsA basket\nteapot IsA hat\n")
-    pairs = [("hat", "basket"), ("teapot", "hat"), ("hat", "hat rack")]
+    pairs = [("hat", "basket"), ("teapot", "hat"), ("hat", "clothes")]
     with_others = feature(tmp_path)
     assert {path.parent.name for path in with_others.files} == {"train"}
     assert with_others.values(pairs).tolist() == [0, 0, 1]

@@ -41,7 +41,7 @@ def register_memories(registry: Registrar) -> None:
 def register_reuse_policies(registry: Registrar) -> None:
     registry.add(
         "goals",
-        factory="cbr_goals.policy:Goals",
+        factory="cbr_goals.policy:goals",
         config="cbr_goals.config:GoalsConfig",
         summary="goals from cases, by their probability and the way that leads there",
         requires=("torch",),

@@ -74,6 +74,9 @@ class GoalsConfig(ReuseConfig):
     """Share of the steps of the training that the agent takes, whatever the cases say."""
     random_plays: Annotated[int, Field(ge=0)] = 15
     """Plays at the start of the training that the agent takes alone."""
+    remember_map: bool = False
+    """Keep a map of each game over the episodes: ways that were gone, and where things were found. For games that
+    begin in the same way each time."""
 
 
 class FitConfig(ComponentConfig):

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
+from cbr_goals.kinds import names_of
 from cbrcore.types import Action
 
 
@@ -30,6 +31,7 @@ class Effects:
     def __init__(self) -> None:
         self.seen: Counter[Effect] = Counter()
         self.executed: Counter[str] = Counter()
+        self._enabling: dict[tuple[str, int], list[Effect]] = {}
 
     def __repr__(self) -> str:
         return f"Effects({len(self.seen)} of {len(self.executed)} templates)"
@@ -38,15 +40,21 @@ class Effects:
         """Take in one step: the actions that were admissible before and after it."""
         known = {each.text for each in before}
         self.executed[action.template] += 1
-        self.seen.update({effect for new in after if new.text not in known for effect in effects(action, new)})
+        self._saw({effect for new in after if new.text not in known for effect in effects(action, new)})
 
     def enabling(self, templates: Collection[str], there: int) -> dict[str, set[int]]:
         """template t -> its slots whose entity can be in slot `there` of one of `templates` once t is executed."""
         found: dict[str, set[int]] = {}
-        for effect in self.seen:
-            if effect.enables in templates and effect.there == there:
+        for template in templates:
+            for effect in self._enabling.get((template, there), ()):
                 found.setdefault(effect.template, set()).add(effect.slot)
         return found
+
+    def _saw(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            if effect not in self.seen:
+                self._enabling.setdefault((effect.enables, effect.there), []).append(effect)
+            self.seen[effect] += 1
 
     def rows(self) -> list[tuple[Effect, int, int]]:
         """(effect, how often it was seen, how often its template was executed), the most frequent first."""
@@ -62,7 +70,9 @@ class Effects:
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """What `state` gave."""
-        self.seen = Counter({Effect(*fields): count for *fields, count in state["seen"]})
+        self.seen, self._enabling = Counter(), {}
+        self._saw(Effect(*fields) for *fields, _ in state["seen"])
+        self.seen.update({Effect(*fields): count - 1 for *fields, count in state["seen"]})
         self.executed = Counter(state["executed"])
 
 
@@ -72,11 +82,13 @@ def effects(action: Action, new: Action) -> Iterable[Effect]:
     The new action must not need the rest of the old one: "take the cup from the table" does not enable "put ... on
     the table" for the table, since only the cup can be put there now.
     """
+    if not action.entities or not new.entities:
+        return
+    mine, its = names_of(action), names_of(new)
     pairs: Sequence[tuple[int, int]] = [
-        (i, j) for i, j in product(range(len(action.entities)), range(len(new.entities)))
-        if action.entities[i] == new.entities[j]
-    ]  # fmt: skip
+        (i, j) for i, j in product(range(len(mine)), range(len(its))) if mine[i] == its[j]
+    ]
     for i, j in pairs:
-        others = {name for at, name in enumerate(new.entities) if at != j}
-        if others.isdisjoint(action.entities):
+        others = {name for at, name in enumerate(its) if at != j}
+        if others.isdisjoint(mine):
             yield Effect(action.template, i, new.template, j)

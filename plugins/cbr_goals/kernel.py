@@ -176,9 +176,9 @@ class KernelIndex:
             found[rows] = (left[:, first] * right[:, second]).float()
         return found
 
-    def total(self, queries: Tensor) -> Tensor:
-        """[n] float64: the sum over all rows of k with each query [n, d]."""
-        first, second = self.numbers()
+    def total(self, queries: Tensor, among: Tensor | None = None) -> Tensor:
+        """[n] float64: the sum over all rows, or those of `among` [r], of k with each query [n, d]."""
+        first, second = (each if among is None else each[among] for each in self.numbers())
         found = torch.zeros(len(queries), dtype=torch.float64, device=self.device)
         for rows, (left, right) in self._factors(queries):
             found[rows] = (left[:, first] * right[:, second]).sum(dim=1)

@@ -13,10 +13,11 @@ from cbr_goals import fitting
 from cbr_goals.config import EvidenceConfig
 from cbr_goals.files import EVIDENCE_FILE, MEND, TRIES_FILE, Try, read_evidence, write_evidence
 from cbr_goals.kernel import Kernel, KernelIndex
+from cbr_goals.kinds import ALL, Kind, kinds_of
 from cbr_memory.memory import CaseMemory, preference
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.interfaces import Build, RetainItem
-from cbrcore.types import Match, Provenance
+from cbrcore.types import Case, Match, Provenance
 
 FULL = ("first.full", "second.full")
 
@@ -71,6 +72,7 @@ class EvidenceMemory(CaseMemory):
         plain = fitting.Weights()
         self._before = replace(plain, w0=plain.w0 * self._named, wC=plain.wC * self._paired)
         self.weights = self._before
+        self._kinds: tuple[tuple[int, int], tuple[Kind, ...]] | None = None
 
     def __repr__(self) -> str:
         return f"EvidenceMemory({len(self)} cases, {len(self.tries)} tries, {self.weights})"
@@ -82,14 +84,42 @@ class EvidenceMemory(CaseMemory):
 
     # -- retrieve ------------------------------------------------------------------------------------------------
 
-    def weigh(self, keys: Tensor, plus: Tensor | None = None, minus: Tensor | None = None) -> Tensor:
-        """[n] float64: p of the goals with these keys [n, d]; `plus` and `minus` [m, d] are the keys of the
-        running episode's goals that were rewarded, and that failed."""
-        return (self.weights.a * self.scores(keys, plus, minus) + self.weights.b).sigmoid()
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of goals that the cases know. Looked up anew only when a case came or went."""
+        stamp = (len(self.cases), self._next_id)
+        if self._kinds is None or self._kinds[0] != stamp:
+            self._kinds = stamp, kinds_of(self.cases, self._evidence.device)
+        return self._kinds[1]
 
-    def scores(self, keys: Tensor, plus: Tensor | None = None, minus: Tensor | None = None) -> Tensor:
+    def speakers(self, keys: Tensor, kind: Kind) -> list[Case]:
+        """For each key [n, d] the most similar case of a kind, see `retrieve`."""
+        similarities = self.index.similarities(keys)  # [n, m]
+        rows = range(len(self.cases)) if kind.rows is None else kind.rows.tolist()
+        if kind.rows is not None:
+            similarities = similarities[:, kind.rows]  # [n, r]
+        best = similarities == similarities.amax(dim=1, keepdim=True)
+        return [max((self.cases[rows[at]] for at in row.nonzero()[:, 0].tolist()), key=preference) for row in best]
+
+    def weigh(
+        self,
+        keys: Tensor,
+        plus: Tensor | None = None,
+        minus: Tensor | None = None,
+        among: Tensor | None = None,
+    ) -> Tensor:
+        """[n] float64: p of the goals with these keys [n, d]; `plus` and `minus` [m, d] are the keys of the
+        running episode's goals that were rewarded, and that failed. `among` [r]: rows of the cases that count."""
+        return (self.weights.a * self.scores(keys, plus, minus, among) + self.weights.b).sigmoid()
+
+    def scores(
+        self,
+        keys: Tensor,
+        plus: Tensor | None = None,
+        minus: Tensor | None = None,
+        among: Tensor | None = None,
+    ) -> Tensor:
         """[n] float64: S of these goals, see `weigh`."""
-        total, weights = self._evidence.total(keys), self.weights
+        total, weights = self._evidence.total(keys, among), self.weights
         if plus is not None:
             total = total + self.kernel.matrix(keys, plus).sum(dim=1)
         names, pair = self._own(keys)
@@ -107,15 +137,8 @@ class EvidenceMemory(CaseMemory):
         """For each key [n, d] the most similar case; its relevance is p of the key, if that is above tau."""
         if not self.cases or not len(keys):
             return [[] for _ in range(len(keys))]
-        relevance = self.weigh(keys).tolist()
-        similarities = self.index.similarities(keys)  # [n, m]
-        best = similarities == similarities.amax(dim=1, keepdim=True)
-        return [
-            [Match(max((self.cases[at] for at in row.nonzero()[:, 0].tolist()), key=preference), value)]
-            if value > self.threshold
-            else []
-            for row, value in zip(best, relevance, strict=True)
-        ]
+        found = zip(self.speakers(keys, ALL), self.weigh(keys).tolist(), strict=True)
+        return [[Match(case, p)] if p > self.threshold else [] for case, p in found]
 
     # -- revise --------------------------------------------------------------------------------------------------
 
@@ -180,7 +203,7 @@ class EvidenceMemory(CaseMemory):
     def _picked(self) -> list[tuple[int, Try, bool]]:
         """(row of `tried`, what was tried, right) with the templates of cases, once per game and entities: a right
         one first, else the oldest."""
-        templates = {case.template for case in self.cases}
+        templates = {template for kind in self.kinds() for template in kind.templates}
         picked: dict[tuple[str, tuple[str, ...]], tuple[int, Try, bool]] = {}
         for row, (tried, right) in enumerate(self.tries.items()):
             known = picked.get((tried.game, tried.entities))
@@ -202,6 +225,7 @@ class EvidenceMemory(CaseMemory):
             RunFolderError: files are missing or damaged, or the keys were made by other encoders.
         """
         stored, tensors = read_evidence(folder)
+        self._kinds = None
         super().load(folder)
         try:
             self._tried.load_tensors(tensors)

@@ -13,6 +13,7 @@ from cbr_isolate.files import named_path
 from cbr_isolate.protocol import Message
 from cbr_jericho.config import LARGEST_SEED, JerichoConfig
 from cbr_jericho.graphs import SceneReader, TextScenes, TreeScenes
+from cbr_jericho.places import read_places
 from cbr_jericho.play import Play
 from cbr_jericho.stories import Story, check_story_file, find_story, generated_story
 from cbr_jericho.stories.check import read_story, story_md5
@@ -20,7 +21,7 @@ from cbr_jericho.stories.titles import titles_by_md5
 from cbr_jericho.supervisor import Supervisor
 from cbr_jericho.tagging import installed_model
 from cbrcore.errors import GameError, suggest
-from cbrcore.interfaces import Build
+from cbrcore.interfaces import Build, Places
 from cbrcore.rng import derive_seed
 from cbrcore.types import Action, Observation, StepResult
 
@@ -123,6 +124,10 @@ class JerichoEnvironment:
     def receive(self) -> StepResult:
         """The second half of `step`: wait for what comes of it."""
         return self._play.receive()
+
+    def places(self, observation: Observation) -> Places:
+        """The map that an observation holds (`places.py`). After the game's end it is that of the step before."""
+        return read_places(observation)
 
     def replay(
         self, game: str, commands: Iterable[str], *, effort: Literal["actions", "things", "nothing"] = "nothing"

@@ -16,8 +16,8 @@ PAIR = 2
 
 @dataclass(frozen=True)
 class Kind:
-    """Cases that speak for the same goals: all those of an object and a place together, whatever they are put there
-    by ("put {} on {}", "insert {} into {}"); else those of one template.
+    """Cases that speak for the same goals: all those of an object and a place together ("put {} on {}" and
+    "insert {} into {}"); else those of one template.
 
     Attributes:
         pairs: whether it is the kind of an object and a place.

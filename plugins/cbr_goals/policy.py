@@ -9,9 +9,9 @@ A goal is an object o with a place h. Cases and what the episode has shown give 
     object or place are d moves away           gamma^d p
     an exit behind which nobody has been       unseen gamma^(d - 1), d with the move through it
 
-A goal need not have two entities. For one of one ("take {}"), of none (a way that earned something, in its room), of
-a thing and what is no place, or of more, the cases of the same template speak; an action that enables it, whichever
-of its entities it prepares, is worth gamma p.
+A goal need not be an object with a place. For one of a single entity ("take {}"), of none (what earned something
+in a certain room), of a thing and what is no place, or of more, the cases of the same template speak; an action
+that enables it, whichever of its entities it prepares, is worth gamma p.
 
 The candidate of the greatest value is executed. Solved objects and pairs that failed are left alone until the
 episode ends; all that lasts is the cases, and the effects.
@@ -307,13 +307,21 @@ class GoalsReuse:
         return [pair for pair in pairs if ("", pair) not in failed and places.where[pair[0]] != pair[1]]
 
     def _weigh(self, kind: Kind, goals: Sequence[Goal]) -> list[tuple[Goal, Match]]:
-        """The most similar case of each goal, with p by all cases of its kind and what the episode has shown."""
+        """The most similar case of each goal, with p by all cases of its kind and what the episode has shown.
+
+        That something of a like name failed is no evidence against what a case itself did ("hallway 6",
+        "hallway 7"); but for an object and a place it is, as other games have the same names.
+        """
         if not goals:
             return []
         keys = self._keys([goal.names for goal in goals])
         right, wrong = (self._tried.get((goals[0].action[0], good)) for good in (True, False))
         plus, minus = (self._keys(tried) if tried else None for tried in (right, wrong))
         found: list[float] = self._memory.weigh(keys, plus, minus, kind.rows).tolist()
+        if minus is not None and not kind.pairs:
+            alone = self._memory.weigh(keys, plus, None, kind.rows).tolist()
+            known = [goal.names in kind.names for goal in goals]
+            found = [own if case else p for case, own, p in zip(known, alone, found, strict=True)]
         speakers = self._memory.speakers(keys, kind)
         told = zip(goals, speakers, found, strict=True)
         return [(goal, Match(case, p)) for goal, case, p in told if p > self._memory.threshold]

@@ -1,7 +1,7 @@
 """A map read from an observation: where the player is, the ways that the episode has shown, and where things are.
 
 All of it stands in the state graph, but for how the game spells a way ("west", "go west"): that is read from the
-valid actions. The graph tells the open exits of the present room alone; of the others it tells the ways that were gone.
+valid actions. The graph tells the open exits of the present room alone, and of all rooms the ways that were gone.
 """
 
 from __future__ import annotations

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
+from goal_parts import PUT, Table
 from goal_parts import Goals as Cases
-from goal_parts import Table
 from parts import act, observation
 
 from cbr_goals.config import GoalsConfig
 from cbr_goals.encoder import ANY_STATE
-from cbr_goals.policy import Goals
+from cbr_goals.policy import Goals, goals
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import CbrError
 from cbrcore.interfaces import Build, Places
 from cbrcore.testing import GRAPHS, ReusePolicySuite, sample_observation
-from cbrcore.types import Action, Decision, StepResult
+from cbrcore.types import Action, Decision, Ending, Provenance, StepResult
 
 NAMES = {
     "hat": [1.0, 0.0],
@@ -57,6 +58,10 @@ class Episode:
         self.places, seen = places, observation(*admissible)
         offered = self.reuse.offer(seen, ANY_STATE)
         return self.reuse.choose(offered, {action: 1 / len(admissible) for action in admissible})
+
+    def offer(self, places: Places, *admissible: Action):
+        self.places = places
+        return self.reuse.offer(observation(*admissible), ANY_STATE)
 
     def did(self, action: Action, reward: float, *, rescored: bool = False) -> bool:
         result = StepResult(observation(LOOK), reward, rescored=rescored)
@@ -164,6 +169,176 @@ def test_the_agent_explores_a_share_of_the_steps_and_the_first_plays():
     assert [again.decide(HALL, LOOK, TAKE_CAP) is None for _ in range(200)] == asked
     assert Episode(learning=True, random_plays=1).decide(HALL, LOOK, TAKE_CAP) is None
     assert Episode(random_plays=1, explore=1.0).decide(HALL, LOOK, TAKE_CAP) is not None, "no training"
+
+
+HERE = {"cap": "hall", "cup": "hall"}
+OTHERS = [
+    pytest.param(act("wear {}", "hat"), act("wear {}", "cap"), id="one"),
+    pytest.param(Action("north", "north", (), ("player", "hall")), None, id="none"),
+    pytest.param(act("hit {} with {}", "cap", "cup"), None, id="two, of which none is a place"),
+    pytest.param(act("tie {} to {} with {}", "cap", "rack", "cup"), None, id="three"),
+]
+"""What a case did, and what it says of this hall; None: the same."""
+
+
+def episode_of(*cases: Action, **settings) -> Episode:
+    """One whose memory holds these cases instead."""
+    episode = Episode(**settings)
+    episode.cases = Cases(Table(NAMES | {"player": [0.3, 0.3], "hall": [-0.3, 0.3], "yard": [0.3, -0.3]}))
+    for number, action in enumerate(cases):
+        key = episode.cases.keys(action.seeds)[0]
+        episode.cases.memory.add(key, action, Provenance("g", 0, 0, number, 1.0), step=number)
+    episode.reuse = episode.policy.begin(retriever(episode.cases), learning=False)
+    return episode
+
+
+@pytest.mark.parametrize(("case", "said"), OTHERS)
+def test_a_goal_may_have_any_number_of_entities(case, said):
+    places = Places("hall", {"hall": {}}, {**HERE, "rack": "hall"}, holders=frozenset({"rack"}))
+    episode, goal = episode_of(case), said or case
+    chosen = episode.decide(places, LOOK, goal)
+    assert (chosen.executed, chosen.verdict) == (goal, "admissible")
+    assert chosen.value == pytest.approx(chosen.match.relevance)
+    episode.did(goal, 1.0)
+    assert episode.decide(places, LOOK, goal) is None, "it is done"
+
+
+@pytest.mark.parametrize(("case", "said"), OTHERS)
+def test_what_failed_is_not_tried_again_whatever_its_entities(case, said):
+    places = Places("hall", {"hall": {}}, {**HERE, "rack": "hall"}, holders=frozenset({"rack"}))
+    episode, goal = episode_of(case), said or case
+    assert episode.did(goal, 0.0) is True
+    assert episode.decide(places, LOOK, goal) is None
+    again = episode_of(case, retry_failed=True)
+    again.did(goal, 0.0)
+    assert again.decide(places, LOOK, goal).executed == goal
+
+
+@pytest.mark.parametrize(("case", "said"), OTHERS)
+def test_goals_of_other_numbers_of_entities_are_pending_beside_pairs(case, said):
+    """The most similar case of all need not fit a goal: only cases of its own kind speak for it."""
+    exits = {"yard": {"go east": "hall"}, "hall": {}}
+    away = Places("yard", exits, {**HERE, "rack": "hall"}, holders=frozenset({"rack"}))
+    episode = episode_of(case, act("put {} on {}", "hat", "rack"))
+    offered = episode.offer(away, LOOK, EAST)
+    assert {each.executed for each in offered} == {EAST}
+    assert {each.action.template for each in offered} == {case.template, "put {} on {}"}
+    for each in offered:
+        assert each.match.case.template == each.action.template
+        assert each.value == pytest.approx(0.9 * each.match.relevance)
+
+
+def test_that_a_thing_of_a_like_name_failed_says_nothing_against_what_a_case_did():
+    ways = [Action("north", "north", (), ("player", room)) for room in ("hall", "yard")]
+    episode, places = episode_of(*ways), Places("hall", {"hall": {}, "yard": {}}, {})
+    before = episode.decide(places, LOOK, ways[0]).value
+    episode.did(ways[1], 0.0)
+    assert episode.decide(places, LOOK, ways[0]).value == pytest.approx(before)
+
+
+def test_what_prepares_any_entity_of_a_goal_is_done_first():
+    hit, take = act("hit {} with {}", "cap", "cup"), act("take {}", "cup")
+    episode = episode_of(hit)
+    episode.policy.effects.note([take], take, [hit])
+    chosen = episode.decide(Places("hall", {"hall": {}}, HERE), LOOK, take)
+    assert (chosen.executed, chosen.action.text) == (take, "hit cap with cup")
+    assert chosen.value == pytest.approx(0.9 * chosen.match.relevance)
+
+
+def test_the_kinds_of_goals_are_looked_up_again_only_when_cases_change():
+    memory = episode_of(act("wear {}", "hat")).cases
+    before = memory.memory.kinds()
+    assert memory.memory.kinds() is before
+    memory.case("hat", "rack")
+    assert [kind.templates for kind in memory.memory.kinds()] == [(PUT,), (PUT,), ("wear {}",)]
+
+
+def test_a_thing_that_its_node_names_otherwise_is_the_same_thing():
+    """An environment may tell what an entity means by the action's seeds."""
+    case = Action("take lamp", "take {}", ("lamp",), ("hat",))
+    now = Action("take lantern", "take {}", ("lantern",), ("hat",))
+    places = Places("hall", {"hall": {}}, {"hat": "hall"})
+    assert episode_of(case).decide(places, LOOK, now).executed == now
+
+
+REMEMBERED = {"remember_map": True, "unseen": 0.3}
+
+
+class Remembering(Episode):
+    """With a map that outlasts the episode; a case tells that "wear cap" earns something."""
+
+    def __init__(self, **settings) -> None:
+        super().__init__(**REMEMBERED | settings)
+        self.cases = Cases(Table(NAMES | {"hall": [-0.3, 0.3], "yard": [0.3, -0.3]}))
+        self.cases.case("cap", template="wear {}")
+        self.policy = goals(self.policy.config, Build(places=lambda seen: self.places))
+        self.again(learning=True)
+
+    def again(self, *, learning: bool = False) -> None:
+        self.reuse = self.policy.begin(retriever(self.cases), learning=learning)
+
+    def goes(self, action: Action, there: Places, *admissible: Action, ending: Ending | None = None) -> None:
+        self.places = there
+        self.reuse.observe(Decision(action, "agent"), StepResult(observation(*admissible), 0.0, ending))
+
+
+YARD = Places("yard", {"yard": {"go east": None}}, {})
+WITH_CAP = Places("hall", {"hall": {"go west": None}}, {"cap": "hall"})
+
+
+def test_a_map_outlasts_the_episode():
+    episode = Remembering()
+    assert episode.decide(YARD, EAST, LOOK).why == "looks where nobody has been"
+    episode.goes(EAST, WITH_CAP, WEST, LOOK)
+    episode.decide(WITH_CAP, WEST, LOOK)
+    episode.again()
+    chosen = episode.decide(YARD, EAST, LOOK)
+    assert (chosen.executed, chosen.action.text) == (EAST, "wear cap")
+    assert chosen.value == pytest.approx(0.9 * chosen.match.relevance)
+    assert episode.policy.facts() == {"share_of_goals": 0, "share_of_unseen_exits": 0, "rooms": {"": 2}}
+
+
+def test_a_map_is_not_learned_from_evaluations():
+    episode = Remembering()
+    episode.again(learning=False)
+    episode.decide(YARD, EAST, LOOK)
+    episode.goes(EAST, WITH_CAP, WEST, LOOK)
+    episode.again(learning=False)
+    assert episode.decide(YARD, EAST, LOOK).why == "looks where nobody has been"
+
+
+def test_a_way_that_leads_nowhere_or_to_the_end_is_not_gone_again():
+    for there, ending in ((YARD, None), (YARD, Ending.LOST)):
+        episode = Remembering()
+        assert episode.decide(YARD, EAST, LOOK).executed == EAST
+        episode.goes(EAST, there, EAST, LOOK, ending=ending)
+        assert episode.decide(YARD, EAST, LOOK) is None
+        episode.again()
+        assert episode.decide(YARD, EAST, LOOK) is None
+
+
+def test_a_thing_that_is_not_where_it_was_is_not_looked_for_there_again():
+    episode = Remembering()
+    episode.decide(YARD, EAST, LOOK)
+    episode.goes(EAST, WITH_CAP, WEST, LOOK)
+    episode.decide(WITH_CAP, WEST, LOOK)
+    episode.again()
+    assert episode.decide(YARD, EAST).executed == EAST
+    episode.goes(EAST, replace(WITH_CAP, where={}), WEST)
+    assert episode.decide(replace(WITH_CAP, where={}), LOOK) is None
+    episode.goes(WEST, YARD, EAST)
+    assert "wear cap" not in {each.action.text for each in episode.offer(YARD, EAST)}
+
+
+def test_a_map_is_plain_data_in_the_checkpoint():
+    episode, other = Remembering(), Remembering()
+    episode.decide(YARD, EAST, LOOK)
+    episode.goes(EAST, WITH_CAP, WEST, LOOK)
+    episode.decide(WITH_CAP, WEST, LOOK)
+    other.policy.load_state(json.loads(json.dumps(episode.policy.state())))
+    assert other.policy.state() == episode.policy.state()
+    assert other.policy.handicaps["map"] == "kept over the episodes of training"
+    assert "map" not in Episode().policy.handicaps
 
 
 def test_without_places_or_evidence_it_says_what_to_do(tmp_path):

@@ -20,11 +20,13 @@ THE_END = "(the end)"
 
 @dataclass
 class GameMap:
-    """Of one game: room -> command -> room (None: nobody went there), thing -> where it was found, and holders."""
+    """Of one game: room -> command -> room (None: nobody went there), thing -> where it was found, holders, and
+    room -> command without entities -> the action there that made it admissible."""
 
     exits: dict[str, dict[str, str | None]] = field(default_factory=dict)
     where: dict[str, str] = field(default_factory=dict)
     holders: set[str] = field(default_factory=set)
+    opens: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 class Atlas:
@@ -43,17 +45,15 @@ class Atlas:
     def state(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            game: {"exits": known.exits, "where": known.where, "holders": sorted(known.holders)}
-            for game, known in sorted(self.maps.items())
+            game: {**vars(known), "holders": sorted(known.holders)} for game, known in sorted(self.maps.items())
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """What `state` gave."""
-        self.maps = {
-            game: GameMap({room: dict(ways) for room, ways in known["exits"].items()}, dict(known["where"]),
-                          set(known["holders"]))
-            for game, known in state.items()
-        }  # fmt: skip
+        self.maps = {}
+        for game, known in state.items():
+            exits, opens = ({room: dict(of) for room, of in known[part].items()} for part in ("exits", "opens"))
+            self.maps[game] = GameMap(exits, dict(known["where"]), set(known["holders"]), opens)
 
 
 class Recall:
@@ -90,12 +90,20 @@ class Recall:
         """Take in what a command led to: another room, the end, or nothing."""
         ended = result.ending is not None and result.ending.terminal
         there = THE_END if ended else after.here
+        if self._learning and there == before.here:
+            before_it = {each.text for each in seen.admissible}
+            new = (a.text for a in result.observation.admissible if not a.entities and a.text not in before_it)
+            self._atlas.of(seen.game).opens.setdefault(there, {}).update(dict.fromkeys(new, action.text))
         if ended or there != before.here:
             self._goes(seen.game, before.here, action.text, there)
         elif result.reward <= 0 and any(each.text == action.text for each in result.observation.admissible):
             self._vain.add((before.here, action.text))
             if action.text in self._exits.get(before.here, {}):
                 self._goes(seen.game, before.here, action.text, before.here)
+
+    def opener(self, game: str, room: str, command: str) -> str | None:
+        """The action that made a command without entities admissible in this room, earlier or in this episode."""
+        return self._atlas.of(game).opens.get(room, {}).get(command)
 
     def is_vain(self, room: str, action: Action) -> bool:
         """Whether the action did nothing here in this episode that would keep it from being done again."""

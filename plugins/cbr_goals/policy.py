@@ -208,6 +208,7 @@ class GoalsReuse:
         self._solved: set[str] = set()
         self._done: set[tuple[str, EntityTuple]] = set()
         self._failed: set[tuple[str, EntityTuple]] = set()
+        self._stuck: set[tuple[str, EntityTuple]] = set()
         self._tried: dict[tuple[str, bool], list[EntityTuple]] = {}
         self._situation: Situation = None
         self._seen: Observation | None = None
@@ -344,18 +345,25 @@ class GoalsReuse:
         return _pending(goal.names, match, step)
 
     def _plain_steps(self, scene: Scene, goal: Goal, p: float) -> Iterator[Step]:
-        """Of a goal that is not one of an object and a place."""
+        """Of a goal that is not one of an object and a place. Where one was there and could not do it, it is left
+        until it is within reach: else two of them would send the player to and fro."""
         away = [name for name in goal.names if room_of(name, scene.places) != scene.places.here]
         if direct := self._direct(scene, goal):
             yield Step(p, direct, "it is within reach", within_reach=True)
         elif means := self._preparing(scene, goal):
             yield Step(self._config.gamma * p, means, "makes it possible")
-        elif away:
+        elif not away:
+            self._stuck.add(goal.action)
+        elif goal.action not in self._stuck:
             yield from self._towards(scene, away[0], p)
 
     def _preparing(self, scene: Scene, goal: Goal) -> Action | None:
-        """An action that enables the goal for one of its entities."""
-        slots = range(arity(goal.kind.templates[0]))
+        """An action that enables the goal for one of its entities; without any, one that did so here before."""
+        template, here = goal.kind.templates[0], scene.places.here
+        if not arity(template) and scene.recall is not None and goal.names[-1:] == (here,):
+            opener = scene.recall.opener(scene.seen.game, here, template)
+            return next((action for action in scene.means if action.text == opener), None)
+        slots = range(arity(template))
         found = (self._means(scene, goal, slot) for slot in slots)
         return next((means[0] for means in found if means), None)
 

@@ -330,6 +330,32 @@ def test_a_thing_that_is_not_where_it_was_is_not_looked_for_there_again():
     assert "wear cap" not in {each.action.text for each in episode.offer(YARD, EAST)}
 
 
+def test_two_goals_that_cannot_be_done_do_not_send_one_to_and_fro():
+    """Where one was there and nothing prepares it, a goal is left until it is within reach."""
+    ways = [Action("north", "north", (), ("player", room)) for room in ("hall", "yard")]
+    rooms = {"hall": {"go west": "yard"}, "yard": {"go east": "hall"}}
+    episode, done = episode_of(*ways), []
+    here, moves = "hall", {"hall": WEST, "yard": EAST}
+    for _ in range(4):
+        chosen = episode.decide(Places(here, rooms, {}), LOOK, moves[here])
+        done.append(chosen and chosen.executed)
+        here = {"hall": "yard", "yard": "hall"}[here] if chosen else here
+    assert done == [WEST, None, None, None]
+    assert episode.decide(Places("yard", rooms, {}), LOOK, ways[1]).executed == ways[1]
+
+
+def test_what_made_a_way_admissible_is_done_again():
+    case = Action("north", "north", (), ("player", "hall"))
+    episode = Remembering()
+    episode.cases = episode_of(case).cases
+    episode.again(learning=True)
+    assert episode.decide(Places("hall", {"hall": {}}, {}), LOOK, OPEN) is None
+    episode.goes(OPEN, Places("hall", {"hall": {}}, {}), LOOK, case)
+    episode.again()
+    chosen = episode.decide(Places("hall", {"hall": {}}, {}), LOOK, OPEN)
+    assert (chosen.executed, chosen.action.text) == (OPEN, "north")
+
+
 def test_a_map_is_plain_data_in_the_checkpoint():
     episode, other = Remembering(), Remembering()
     episode.decide(YARD, EAST, LOOK)

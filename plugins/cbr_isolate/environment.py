@@ -230,6 +230,14 @@ class _TellsPlaces(IsolatedEnvironment):
         return self._mapped[1]
 
 
+class _PlaysSlowly(IsolatedEnvironment):
+    """One that is a `cbrcore.interfaces.PlaysSlowly`."""
+
+    @property
+    def random_passes(self) -> int:
+        return int(self._fact("random_passes"))
+
+
 class _ReportsMetrics(IsolatedEnvironment):
     """One that is a `cbrcore.interfaces.ReportsMetrics`."""
 
@@ -241,6 +249,7 @@ ABILITIES: Mapping[str, type[IsolatedEnvironment]] = {
     "object_places": _KnowsPlaces,
     "content": _KnowsContents,
     "places": _TellsPlaces,
+    "random_passes": _PlaysSlowly,
     "metrics": _ReportsMetrics,
 }
 """What the child can be asked for -> the class of an environment that has it."""

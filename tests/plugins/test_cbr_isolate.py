@@ -23,6 +23,7 @@ from cbrcore.interfaces import (
     KnowsContents,
     KnowsPlaces,
     Places,
+    PlaysSlowly,
     ReportsMetrics,
     TellsPlaces,
 )
@@ -86,6 +87,7 @@ class Trouble:
     def close(self): pass
 
 class Gifted(Trouble):
+    random_passes = 7
     def object_places(self, split): return {"book": {"room", "shelf"}}
     def metrics(self): return {"calls": 3.0}
     def content(self, game): return f"{game}'s own"
@@ -187,11 +189,13 @@ class TestContract(EnvironmentSuite):
 def test_it_has_the_abilities_of_the_environment(make):
     usual, gifted = make(), make(use="gifted")
     assert isinstance(usual, ConcurrentEnvironment)
-    assert not isinstance(usual, KnowsPlaces | KnowsContents | ReportsMetrics | TellsPlaces)
+    assert not isinstance(usual, KnowsPlaces | KnowsContents | PlaysSlowly | ReportsMetrics | TellsPlaces)
     assert isinstance(gifted, KnowsPlaces)
     assert isinstance(gifted, ReportsMetrics)
     assert gifted.object_places("train") == {"book": {"room", "shelf"}}
     assert gifted.metrics() == {"calls": 3.0}
+    assert isinstance(gifted, PlaysSlowly)
+    assert gifted.random_passes == 7
     assert isinstance(gifted, KnowsContents)
     assert gifted.content("room") == "room's own"
     assert gifted.handicaps == {"graph": "true"}

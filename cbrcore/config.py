@@ -127,7 +127,7 @@ class ReuseConfig(ComponentConfig):
 
     retry_failed: bool = True
     """Reuse an action again that earned nothing earlier in the same episode (the paper does). `false` is a
-    deviation: revise then drops such candidates until the episode ends."""
+    deviation: revise then drops such candidates in the same room, until the episode ends."""
 
 
 class TrainingConfig(Settings):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from cbr_reuse.config import MostRelevantConfig
 from cbrcore.cycle.retriever import Retriever
-from cbrcore.interfaces import Build, Situation
+from cbrcore.interfaces import Build, Places, Situation
 from cbrcore.types import (
     SLOT,
     Action,
@@ -21,18 +21,20 @@ from cbrcore.types import (
     fill,
 )
 
+ReadsPlaces = Callable[[Observation], Places]
+
 
 class MostRelevant:
     """A reuse policy (`cbrcore.interfaces.ReusePolicy`)."""
 
     def __init__(self, config: MostRelevantConfig, build: Build) -> None:
-        self.config = config
+        self.config, self.places = config, build.places
 
     def __repr__(self) -> str:
         return f"MostRelevant({self.config})"
 
     def begin(self, retriever: Retriever, *, learning: bool) -> MostRelevantReuse:
-        return MostRelevantReuse(retriever, self.config)
+        return MostRelevantReuse(retriever, self.config, self.places)
 
 
 class MostRelevantReuse:
@@ -40,11 +42,15 @@ class MostRelevantReuse:
 
     Args:
         retriever: finds the cases.
+        places: reads the map, where the environment has one: what failed in a room may be right in the next.
     """
 
-    def __init__(self, retriever: Retriever, config: MostRelevantConfig) -> None:
-        self._retriever, self._config = retriever, config
-        self._failed: set[str] = set()
+    def __init__(
+        self, retriever: Retriever, config: MostRelevantConfig, places: ReadsPlaces | None = None
+    ) -> None:
+        self._retriever, self._config, self._places = retriever, config, places
+        self._here = ""
+        self._failed: set[tuple[str, str]] = set()
         self._solved: set[str] = set()
 
     def asks(self, observation: Observation) -> Iterable[EntityTuple]:
@@ -53,6 +59,8 @@ class MostRelevantReuse:
 
     def offer(self, observation: Observation, situation: Situation) -> tuple[Candidate, ...]:
         """Retrieve and reuse: the templates of retrieved actions on the entities V_a of current ones [P §4.3]."""
+        if self._places and not self._config.retry_failed:
+            self._here = self._places(observation).here
         admissible = {action.text: action for action in observation.admissible}
         return tuple(
             self._adapt(match, action, admissible)
@@ -69,7 +77,7 @@ class MostRelevantReuse:
         """Whether a reuse failed: it earned nothing, and had not earned something before."""
         earned_nothing = result.reward <= 0 and not result.rescored
         if earned_nothing:
-            self._failed.add(decision.action.text)
+            self._failed.add((self._here, decision.action.text))
         elif result.reward > 0:
             self._solved.update(decision.action.entities[:1])
         return decision.chosen is not None and earned_nothing
@@ -91,7 +99,8 @@ class MostRelevantReuse:
         return Candidate(admissible[text], match, current.seeds, self._verdict(admissible[text], match))
 
     def _verdict(self, action: Action, match: Match) -> str:
-        if match.against >= match.relevance or (not self._config.retry_failed and action.text in self._failed):
+        failed = not self._config.retry_failed and (self._here, action.text) in self._failed
+        if failed or match.against >= match.relevance:
             return "failed"
         solved = not self._config.retry_solved and not self._solved.isdisjoint(action.entities[:1])
         return "solved" if solved else "admissible"

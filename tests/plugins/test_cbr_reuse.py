@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from parts import paper_rule
 
 from cbr_reuse.config import MostRelevantConfig
 from cbr_reuse.most_relevant import MostRelevant
+from cbrcore.interfaces import Places
 from cbrcore.testing import PUT, ReusePolicySuite, sample_observation
 from cbrcore.types import Decision, StepResult
 
@@ -25,6 +28,26 @@ class TestMostRelevant(ReusePolicySuite):
         offered = [candidate for candidate in reuse.offer(seen, seen.graph) if candidate.action == PUT]
         assert {candidate.verdict for candidate in offered} == {again}
         assert (self.decide(reuse, seen) is None) is not retry
+
+    @pytest.mark.parametrize("mapped", [True, False])
+    def test_what_failed_in_a_room_may_be_tried_in_the_next_and_not_there_again(self, build, mapped):
+        seen = sample_observation()
+        here = ["hall"]
+        told = replace(build, places=(lambda _: Places(here[0], {}, {})) if mapped else None)
+        rule = MostRelevant(MostRelevantConfig(retry_failed=False), told)
+        reuse = rule.begin(self.retriever(build), learning=False)
+
+        def tried(room: str) -> bool:
+            here[0] = room
+            chosen = self.decide(reuse, seen)
+            if chosen is not None:
+                reuse.observe(Decision(PUT, "reuse", chosen=chosen), StepResult(seen, 0.0))
+            return chosen is not None
+
+        rooms = ("hall", "hall", "attic", "hall", "attic", "cellar")
+        assert [tried(room) for room in rooms] == (
+            [True, False, True, False, False, True] if mapped else [True, *[False] * 5]
+        )
 
     @pytest.mark.parametrize(
         ("reward", "rescored", "failed"),

@@ -12,9 +12,15 @@ from cbr_isolate.protocol import Message
 from cbr_jericho.cache import ActionCache
 from cbr_jericho.commands import asks_to_leave
 from cbr_jericho.engine import JERICHO_VERSION, Engine
-from cbr_jericho.fingerprint import CacheKeys, Seen, StateKeys, WorldKeys
+from cbr_jericho.fingerprint import CacheKeys, Seen, StateKeys, ViewKeys, WorldKeys
 from cbr_jericho.search import ActionSearch, Found
 from cbr_jericho.surroundings import Surroundings
+
+EXACT = "state"
+"""Kind of keys that need no check."""
+
+CHECK_EVERY = 50
+"""Of so many answers of the cache one is compared with a search, where keys are not exact."""
 
 NOTHING = Found({})
 """Nothing is known."""
@@ -28,8 +34,8 @@ class Desk:
 
     A reply about a state holds `feedback`, `score` and `ending`; while the game goes on also `look`, `inventory`,
     `room`, `triples`, `nodes` and `aliases` (see `surroundings.Facts` and `search.Found`), `fits`
-    (see `Engine.longest_line`), `actions`: pairs of template and entities, or None where they are not known, and
-    `wrong_entry` if the cache held one that is damaged.
+    (see `Engine.longest_line`), `actions`: pairs of template and entities, or None where they are not known,
+    `wrong_entry` if the cache held one that is damaged, and `checked` if what it gave was compared with a search.
 
     Args:
         request: the story, how to search it, where the cache is (`client.Worker` writes it).
@@ -45,6 +51,7 @@ class Desk:
         self.keys: dict[str, CacheKeys] = {
             "state": StateKeys(),
             "world": WorldKeys(self.engine, self.search.tagger),
+            "view": ViewKeys(self.engine, self.search.tagger),
         }
         self.kind: str = request["cache_key"]
         identity = f"{self.engine.md5} jericho-{JERICHO_VERSION} {self.search.tagger.identity}"
@@ -152,17 +159,30 @@ class Desk:
             known = self._known(key, reply)
         if known is not None:
             self.counts["cached"] += 1
+            if self.kind != EXACT and self.counts["cached"] % CHECK_EVERY == 0 and key not in self._given_up:
+                reply["checked"] = self._compared(known, seen, key, reply)
             return known
         with self._timed("search"):
             if effort == "things" or key in self._given_up:
                 return self.search.things(seen.state)
-            self._announce({"searching": key.hex(), "state": self.engine.pack(seen.state), "reply": reply})
-            found = self.search.run(seen.state)
+            found = self._searched(seen, key, reply)
         self.counts["searched"] += 1
         if self.cache:
             for keys in self.keys.values():  # whichever kind a later run asks by
                 self.cache.put(keys.of(seen), found.to_json())
         return found
+
+    def _searched(self, seen: Seen, key: bytes, reply: Message) -> Found:
+        self._announce({"searching": key.hex(), "state": self.engine.pack(seen.state), "reply": reply})
+        return self.search.run(seen.state)
+
+    def _compared(self, known: Found, seen: Seen, key: bytes, reply: Message) -> dict[str, int]:
+        """How many actions are offered from the cache, how many of them a search does not find now, and how many
+        it finds beside."""
+        with self._timed("checks"):
+            now = set(self._searched(seen, key, reply).actions or ())
+        offered = set(known.actions or ())
+        return {"offered": len(offered), "stale": len(offered - now), "missing": len(now - offered)}
 
     def _known(self, key: bytes, reply: Message) -> Found | None:
         """What the cache holds; the reply tells of an entry that is wrong."""

@@ -33,6 +33,13 @@ SEED_WITHOUT_WALKTHROUGH = 1
 """Jericho would take the time of day."""
 
 
+REMEMBERED = {
+    "world": "; remembered per world, not quite exact",
+    "view": "; remembered per view (room, and things that look and inventory name), approximate",
+}
+"""cache_key -> what that makes of the valid actions."""
+
+
 class JerichoEnvironment:
     """One interactive fiction, played by Jericho in a process of its own.
 
@@ -52,9 +59,9 @@ class JerichoEnvironment:
         """For a story that Jericho does not know, once it was found: what is left of them."""
         config = self.config
         known = "_story" not in self.__dict__ or self._story.known
-        by_world = config.cache and config.cache_key == "world"
+        remembered = REMEMBERED.get(config.cache_key, "") if config.cache else ""
         searched = f"found by Jericho's search; words to try from the {config.tagger} tagger"
-        searched += "; remembered per world, not quite exact" if by_world else ""
+        searched += remembered
         by_walkthrough = config.seed == "walkthrough" and known
         return {
             "valid_actions": searched if known else "none: no search, as Jericho does not know the story",
@@ -170,6 +177,8 @@ class JerichoEnvironment:
             self._play.close()
             if counts := self.counts:
                 log.info("%s: %s", self._story.name, dict(counts))
+            if counts["checked"]:
+                log.info("%s: %s", self._story.name, told_of_checks(counts))
 
     def _play_of(self, game: str) -> Play:
         if game != self._story.name:
@@ -221,3 +230,11 @@ class JerichoEnvironment:
         if self.config.seed == "run":
             return derive_seed(self.build.seed, "jericho") % LARGEST_SEED + 1
         return self.config.seed
+
+
+def told_of_checks(counts: Mapping[str, int]) -> str:
+    """How far the cache's answers were from what a search finds."""
+    offered, stale, missing = (counts.get(f"checked_{what}", 0) for what in ("offered", "stale", "missing"))
+    share = f"{stale / offered:.1%}" if offered else "none"
+    told = f"{stale} of {offered} actions stale ({share}), {missing} missing"
+    return f"{counts['checked']} answers of the cache checked: {told}"

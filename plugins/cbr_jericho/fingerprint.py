@@ -1,4 +1,4 @@
-"""What the valid actions depend on, as a key for the cache; two kinds of keys.
+"""What the valid actions depend on, as a key for the cache; three kinds of keys.
 
 `StateKeys` are exact: equal keys mean equal valid actions. The search plays every candidate in the interpreter, so
 what it finds depends on everything there: also on timers ("wait" changes the world when the lamp goes out), on
@@ -6,12 +6,15 @@ the next random numbers (a blow that hits), on whom "it" means. So the key is th
 random numbers. The last command's own traces (its letters, its words) are no matter, as the next command writes
 over them: the key takes the memory as it is after ``look``, which the step has asked for anyway.
 
-`WorldKeys` hold the world that the comparison of effects sees, and no more: the object table (who is in what, all
-attributes), less what Jericho's comparison leaves out; the special bytes that Jericho lists for a game; and the
-words that the search takes from the texts. They match much more often, but then some action can be missing, or
-offered in vain (README, "The cache of valid actions"). Jericho's own world hash is coarser still: it hides
-attributes that the comparison does see (in pentari "visited", which decides whether two ways into a room count as
-one effect).
+`WorldKeys` hold the world that the comparison of effects sees, and no more: the object table (who is in what,
+all attributes; not in which order: "take x, drop x" changes that alone), less what Jericho's comparison leaves
+out; the special bytes that Jericho lists for a game; and the words that the search takes from the texts. They
+match much more often, but then some action can be missing, or offered in vain (README, "The cache of valid
+actions"). Jericho's own world hash is coarser still: it hides attributes that the comparison does see (in
+pentari "visited", which decides whether two ways into a room count as one effect).
+
+`ViewKeys` hold what a player would name: the room, and the things that the answers to ``look`` and ``inventory``
+name. They match most often, also where something was changed that nobody sees.
 """
 
 from __future__ import annotations
@@ -69,26 +72,34 @@ class StateKeys:
         return digest.digest()
 
 
-class WorldKeys:
-    """Keys of what a comparison of two worlds shows."""
+class _KeysWithTexts:
+    """Keys that the things named by look and inventory are part of, in no order."""
 
     def __init__(self, engine: Engine, tagger: Tagger) -> None:
         self.engine = engine
-        self._nouns = lru_cache(maxsize=REMEMBERED_TEXTS)(lambda text: repr(nouns(tagger, text)).encode())
+        self._nouns = lru_cache(maxsize=REMEMBERED_TEXTS)(lambda text: repr(sorted(nouns(tagger, text))).encode())
 
     def __repr__(self) -> str:
-        return f"WorldKeys({self.engine!r})"
+        return f"{type(self).__name__}({self.engine!r})"
+
+    def _add_texts(self, digest: hashlib.blake2b, seen: Seen) -> bytes:
+        for text in (seen.look, seen.inventory):
+            digest.update(self._nouns(text) + b"\n")
+        return digest.digest()
+
+
+class WorldKeys(_KeysWithTexts):
+    """Keys of what a comparison of two worlds shows."""
 
     def of(self, seen: Seen) -> bytes:
         """The key of a state's world."""
-        digest = hashlib.blake2b(self._objects(seen.state), digest_size=KEY_BYTES, person=b"world")
+        digest = hashlib.blake2b(self._objects(seen.state), digest_size=KEY_BYTES, person=b"parents")
         digest.update(self.engine._get_special_ram().tobytes())
-        digest.update(self._nouns(seen.look))
-        digest.update(self._nouns(seen.inventory))
-        return digest.digest()
+        return self._add_texts(digest, seen)
 
     def _objects(self, state: State) -> bytes:
-        """The object table without ignored attributes, and without restless objects that are elsewhere."""
+        """The object table without ignored attributes, without the order of what is in the same thing, and without
+        restless objects that are elsewhere."""
         layout = self.engine.layout
         memory = state[RAM].copy()
         for number in self._restless:
@@ -105,6 +116,8 @@ class WorldKeys:
             for attribute in range(layout.attributes * 8):
                 unseen = (library.ignore_attr_diff, library.ignore_attr_clr)
                 bits[number - 1, attribute] = not all(ignore(number, attribute) for ignore in unseen)
+        parent = layout.attributes + layout.link
+        bits[:, parent * 8 : (parent + 2 * layout.link) * 8] = 0  # sibling and child
         return np.packbits(bits, axis=1).reshape(-1)
 
     @cached_property
@@ -114,17 +127,23 @@ class WorldKeys:
         return tuple(number for number in places[1:] if all(ignored(number, place) for place in places))
 
 
+class ViewKeys(_KeysWithTexts):
+    """Keys of the room, and of the things that look and inventory name."""
+
+    def of(self, seen: Seen) -> bytes:
+        """The key of a state's view."""
+        room = self.engine.tree(seen.state).room(self.engine.player_obj_num)
+        digest = hashlib.blake2b(b"%d " % room, digest_size=KEY_BYTES, person=b"view")
+        return self._add_texts(digest, seen)
+
+
 def take_out(memory: NDArray[np.uint8], layout: Layout, number: int, player: int) -> None:
-    """Take an object out of the object table in `memory` unless it is where the player is. What it holds stays."""
+    """Forget of an object in `memory` where it is, and its attributes, unless that is where the player is. What it
+    holds stays."""
     tree = ObjectTree(memory.tobytes(), layout)
-    beside = list(tree.children(tree.parent(number)))
-    if number not in beside or tree.room(number) == tree.room(player):
-        return
-    position = beside.index(number)
-    link = layout.link_at(beside[position - 1], 1) if position else layout.link_at(tree.parent(number), 2)
-    parent, sibling = layout.link_at(number, 0), layout.link_at(number, 1)
-    memory[link] = memory[sibling]
-    memory[parent.start - layout.attributes : sibling.stop] = 0
+    if tree.room(number) != tree.room(player):
+        parent = layout.link_at(number, 0)
+        memory[parent.start - layout.attributes : parent.stop] = 0
 
 
 def nouns(tagger: Tagger, text: str) -> list[tuple[str, str]]:

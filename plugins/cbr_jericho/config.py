@@ -45,8 +45,8 @@ class JerichoConfig(ComponentConfig):
     """When the cache answers. `state`: in exactly the same state of the game; what is offered does not depend on
     the cache. `world`: where the same things are in the same places; much more often, but timers and chance are
     overlooked, so that now and then a valid action is missing, and results depend on what is in the cache.
-    `view`: in the same room, where the texts name the same things; most often, and approximate: every so many
-    answers are compared with a search, and what was stale is told at the end."""
+    `view`: in the same room, with the same things around, in the same states; most often, and approximate: every
+    so many answers are compared with a search, and what was stale is told at the end."""
     allow_unknown_rom: bool = False
     """Accept a story file that Jericho does not know, as a path in `game`. There are no scores and no valid
     actions then: the fallback commands are offered."""

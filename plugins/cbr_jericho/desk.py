@@ -48,11 +48,8 @@ class Desk:
         self.engine = Engine(story, request["seed"])
         self.search = ActionSearch(self.engine, request["templates"], request["tagger"])
         self.surroundings = Surroundings(self.engine)
-        self.keys: dict[str, CacheKeys] = {
-            "state": StateKeys(),
-            "world": WorldKeys(self.engine, self.search.tagger),
-            "view": ViewKeys(self.engine, self.search.tagger),
-        }
+        world = WorldKeys(self.engine, self.search.tagger)
+        self.keys: dict[str, CacheKeys] = {"state": StateKeys(), "world": world, "view": ViewKeys(world)}
         self.kind: str = request["cache_key"]
         identity = f"{self.engine.md5} jericho-{JERICHO_VERSION} {self.search.tagger.identity}"
         self.cache = ActionCache(Path(request["cache"]), identity, Found.from_json) if request["cache"] else None

@@ -35,7 +35,7 @@ SEED_WITHOUT_WALKTHROUGH = 1
 
 REMEMBERED = {
     "world": "; remembered per world, not quite exact",
-    "view": "; remembered per view (room, and things that look and inventory name), approximate",
+    "view": "; remembered per view (the room, what is there and carried, look, inventory), approximate",
 }
 """cache_key -> what that makes of the valid actions."""
 

@@ -13,8 +13,10 @@ match much more often, but then some action can be missing, or offered in vain (
 actions"). Jericho's own world hash is coarser still: it hides attributes that the comparison does see (in
 pentari "visited", which decides whether two ways into a room count as one effect).
 
-`ViewKeys` hold what a player would name: the room, and the things that the answers to ``look`` and ``inventory``
-name. They match most often, also where something was changed that nobody sees.
+`ViewKeys` hold what is around the player: the room, what is in it and what is carried (who is in what, all
+attributes that count), and the answers to ``look`` and ``inventory``. They match far more often, since what was
+done elsewhere is no part of them; what is not in sight and matters all the same (timers, chance, a lamp that
+burns down) is overlooked.
 """
 
 from __future__ import annotations
@@ -72,40 +74,33 @@ class StateKeys:
         return digest.digest()
 
 
-class _KeysWithTexts:
-    """Keys that the things named by look and inventory are part of, in no order."""
+class WorldKeys:
+    """Keys of what a comparison of two worlds shows."""
 
     def __init__(self, engine: Engine, tagger: Tagger) -> None:
         self.engine = engine
         self._nouns = lru_cache(maxsize=REMEMBERED_TEXTS)(lambda text: repr(sorted(nouns(tagger, text))).encode())
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.engine!r})"
-
-    def _add_texts(self, digest: hashlib.blake2b, seen: Seen) -> bytes:
-        for text in (seen.look, seen.inventory):
-            digest.update(self._nouns(text) + b"\n")
-        return digest.digest()
-
-
-class WorldKeys(_KeysWithTexts):
-    """Keys of what a comparison of two worlds shows."""
+        return f"WorldKeys({self.engine!r})"
 
     def of(self, seen: Seen) -> bytes:
         """The key of a state's world."""
-        digest = hashlib.blake2b(self._objects(seen.state), digest_size=KEY_BYTES, person=b"parents")
+        digest = hashlib.blake2b(self.objects(seen.state).tobytes(), digest_size=KEY_BYTES, person=b"parents")
         digest.update(self.engine._get_special_ram().tobytes())
-        return self._add_texts(digest, seen)
+        digest.update(self._nouns(seen.look))
+        digest.update(self._nouns(seen.inventory))
+        return digest.digest()
 
-    def _objects(self, state: State) -> bytes:
-        """The object table without ignored attributes, without the order of what is in the same thing, and without
-        restless objects that are elsewhere."""
+    def objects(self, state: State) -> NDArray[np.uint8]:
+        """[objects, size]: the object table without ignored attributes, without the order of what is in the same
+        thing, and without restless objects that are elsewhere."""
         layout = self.engine.layout
         memory = state[RAM].copy()
         for number in self._restless:
             take_out(memory, layout, number, self.engine.player_obj_num)
         table: NDArray[np.uint8] = memory[layout.start : layout.end] & self._visible_bits
-        return table.tobytes()
+        return table.reshape(layout.count, layout.size)
 
     @cached_property
     def _visible_bits(self) -> NDArray[np.uint8]:
@@ -127,14 +122,26 @@ class WorldKeys(_KeysWithTexts):
         return tuple(number for number in places[1:] if all(ignored(number, place) for place in places))
 
 
-class ViewKeys(_KeysWithTexts):
-    """Keys of the room, and of the things that look and inventory name."""
+class ViewKeys:
+    """Keys of the room, of what is in it and carried, and of the answers to look and inventory."""
+
+    def __init__(self, world: WorldKeys) -> None:
+        self.world = world
+
+    def __repr__(self) -> str:
+        return f"ViewKeys({self.world!r})"
 
     def of(self, seen: Seen) -> bytes:
-        """The key of a state's view."""
-        room = self.engine.tree(seen.state).room(self.engine.player_obj_num)
-        digest = hashlib.blake2b(b"%d " % room, digest_size=KEY_BYTES, person=b"view")
-        return self._add_texts(digest, seen)
+        """The key of what is around the player in a state."""
+        engine, table = self.world.engine, self.world.objects(seen.state)  # [objects, size]
+        tree = engine.tree(seen.state)
+        room = tree.room(engine.player_obj_num)
+        here = sorted({room, *tree.descendants(room)})
+        digest = hashlib.blake2b(
+            repr((here, seen.look, seen.inventory)).encode(), digest_size=KEY_BYTES, person=b"view"
+        )
+        digest.update(table[[number - 1 for number in here if 0 < number <= len(table)]].tobytes())
+        return digest.digest()
 
 
 def take_out(memory: NDArray[np.uint8], layout: Layout, number: int, player: int) -> None:

@@ -42,7 +42,8 @@ from cbr_jericho.search import ActionSearch
 path, kind, steps, length = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 engine = Engine(path, None)
 search = ActionSearch(engine, [], "dictionary")
-kinds = {"state": StateKeys(), "world": WorldKeys(engine, search.tagger), "view": ViewKeys(engine, search.tagger)}
+world = WorldKeys(engine, search.tagger)
+kinds = {"state": StateKeys(), "world": world, "view": ViewKeys(world)}
 keys = kinds[kind]
 rng, known, hits, offered, stale, differing, episode = random.Random(0), {}, 0, 0, 0, [], 0
 engine.reset()
@@ -113,8 +114,8 @@ def test_equal_worlds_mean_nearly_equal_valid_actions(games_dir, game):
 @pytest.mark.parametrize(("game", "steps"), [("zork1", 150), ("pentari", 40)])
 def test_equal_views_come_often_and_few_actions_are_stale(games_dir, game, steps):
     result = audit(games_dir, game, "view", steps, length=50)
-    assert result["hits"] >= 0.5 * steps
-    assert result["stale"] <= 0.05 * result["offered"]
+    assert result["hits"] >= 0.4 * steps
+    assert result["stale"] <= 0.02 * result["offered"]
 
 
 def walk(games_dir: Path, cache_dir: Path, steps: int, *, cache: bool) -> list[Observation]:
@@ -170,7 +171,8 @@ from cbr_jericho.search import ActionSearch
 
 engine = Engine(Path(sys.argv[1]), None)
 tagger = ActionSearch(engine, [], "dictionary").tagger
-kinds, found = {"state": StateKeys(), "world": WorldKeys(engine, tagger), "view": ViewKeys(engine, tagger)}, []
+world, found = WorldKeys(engine, tagger), []
+kinds = {"state": StateKeys(), "world": world, "view": ViewKeys(world)}
 engine.reset()
 for command in json.loads(sys.argv[2]):
     engine.step(command)
@@ -187,9 +189,9 @@ TO_THE_KITCHEN = ["south", "east", "open window", "west", "take sack", "take bot
 @pytest.mark.parametrize(
     ("then", "same"),
     [
-        (["take sack", "drop sack"], {"world", "view"}),  # as before, but in another order
+        (["take sack", "drop sack"], {"world"}),  # as before, but in another order, which look tells
+        (["west", "open case", "east"], {"view"}),  # what is elsewhere is no part of the view
         (["take sack", "north"], set()),
-        (["take sack", "drop sack", "open sack", "close sack"], {"world", "view"}),
         (["open sack"], set()),  # one sees what is in it
         (["take bottle"], set()),
     ],

@@ -13,7 +13,7 @@ from cbr_nn.feedforward import FeedForward
 from cbr_nn.names import mean_of_names
 from cbrcore import Build, CbrError, Observation
 from cbrcore.interfaces import TextEncoder
-from cbrcore.types import SLOT, Action, EntityTuple, fill
+from cbrcore.types import SLOT, Action, EntityTuple, arity, fill
 
 ANY_STATE = "any state"
 """The situation of every observation: the state plays no role."""
@@ -56,6 +56,8 @@ class EntityEncoder(nn.Module):
             return action
         thing, *others = action.entities
         template = fill(action.template, (SLOT, *others))
+        if arity(template) != 1:  # a name that makes a slot of its own ("{") cannot be part of a template
+            return action
         return Action(action.text, template, (thing,), action.seeds[:1])
 
     def contexts_of_pairs(self, pairs: Sequence[tuple[str, EntityTuple]]) -> Tensor:

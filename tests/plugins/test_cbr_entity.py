@@ -38,7 +38,7 @@ from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
 from cbrcore.runs.assemble import Parts, assemble
 from cbrcore.testing import GRAPHS, ContextEncoderSuite, sample_observation
-from cbrcore.types import Action, Decision, Observation, Provenance, StateGraph, StepResult
+from cbrcore.types import Action, Decision, Observation, Provenance, StateGraph, StepResult, fill
 
 torch.set_num_threads(1)
 
@@ -284,6 +284,23 @@ def test_names_alone_already_tell_where_unseen_objects_belong(games_dir, cache_d
         untrained = leave_one_out(objects, places, made.contexts_of_pairs([(ANY, (name,)) for name in objects]))
     assert frozen.accuracy > frozen.chance + 0.25  # 0.45 against 0.12
     assert untrained.accuracy > untrained.chance + 0.2
+
+
+@pytest.mark.parametrize(
+    ("template", "place", "alone"),
+    [
+        ("put {} {}}", "{", False),  # "put {} {}" has a slot that is the end of a name
+        ("put {} on {}", "{}", False),
+        ("put {} {{}", "}", False),
+        ("put {} on {}", "}{", True),
+        ("put {} on {} }", "{", True),
+    ],
+)
+def test_a_place_that_makes_a_slot_of_its_own_stays_an_entity(template, place, alone):
+    action = Action.from_template(template, ("cup", place))
+    seen = encoder().view(action)
+    assert fill(seen.template, seen.entities) == action.text
+    assert (seen.entities == ("cup",)) is alone
 
 
 def test_the_place_belongs_to_the_template():

@@ -40,7 +40,7 @@ SMALL_CBR = {
     "training.retriever_learning_rate": "0.01",
 }
 ON = {
-    "twc": {"environment.max_steps": "40", "run.episodes": "3"},
+    "twc": {"environment.max_steps": "40", "run.episodes": "4"},
     "jericho": {
         "environment.game": "detective",
         "environment.max_steps": "10",

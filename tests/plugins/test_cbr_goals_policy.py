@@ -380,7 +380,7 @@ class TestGoals(ReusePolicySuite):
     places = Places("kitchen", {"kitchen": {}}, {"cup": "player", "rack": "kitchen"}, holders=frozenset({"rack"}))
 
     def make(self, build):
-        return Goals(GoalsConfig(random_plays=0), replace(build, places=lambda seen: self.places))
+        return goals(GoalsConfig(random_plays=0), replace(build, places=lambda seen: self.places))
 
     def retriever(self, build):
         cases = Cases(Table(NAMES))

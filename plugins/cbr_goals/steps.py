@@ -92,10 +92,8 @@ class Steps:
 
     def towards(self, scene: Scene, goal: Goal, match: Match) -> Candidate | None:
         """The best way to begin with a goal; None where there is none."""
-        found = self._steps(scene, goal, match.relevance)
-        if not goal.kind.pairs:
-            found = self._plain_steps(scene, goal, match.relevance)
-        step = max(found, key=lambda each: each.value, default=None)
+        begin = self._steps if goal.kind.pairs else self._plain_steps
+        step = max(begin(scene, goal, match.relevance), key=lambda each: each.value, default=None)
         if step is None:
             return None
         if step.within_reach:

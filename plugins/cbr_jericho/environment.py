@@ -59,9 +59,8 @@ class JerichoEnvironment:
         """For a story that Jericho does not know, once it was found: what is left of them."""
         config = self.config
         known = "_story" not in self.__dict__ or self._story.known
-        remembered = REMEMBERED.get(config.cache_key, "") if config.cache else ""
         searched = f"found by Jericho's search; words to try from the {config.tagger} tagger"
-        searched += remembered
+        searched += REMEMBERED.get(config.cache_key, "") if config.cache else ""
         by_walkthrough = config.seed == "walkthrough" and known
         return {
             "valid_actions": searched if known else "none: no search, as Jericho does not know the story",

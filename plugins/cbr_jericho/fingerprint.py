@@ -156,7 +156,8 @@ def take_out(memory: NDArray[np.uint8], layout: Layout, number: int, player: int
 def nouns(tagger: Tagger, text: str) -> list[tuple[str, str]]:
     """The words that Jericho's search tries as objects, with their parts of speech, in the order of the text.
 
-    The order matters: of two equally good names for a thing the search takes the one that it met first.
+    The keys leave the order out: of two equally good names for a thing the search takes the one that it met first,
+    so that an entry may call a thing by its other name.
     """
     words = ((token.text.lower(), token.pos_) for token in tagger(clean(text)))
     return list(dict.fromkeys(word for word in words if word[1] in ("ADJ", "NOUN", "PROPN")))

@@ -530,7 +530,7 @@ def test_where_a_restless_object_is_is_forgotten(version, number):
     assert (memory == once).all()
 
 
-def test_words_are_part_of_the_key_in_the_order_of_the_text():
+def test_the_words_that_the_search_tries_come_in_the_order_of_the_text():
     from cbr_jericho.fingerprint import nouns
 
     tagger = DictionaryTagger([Word("lamp", is_noun=True), Word("old", is_adj=True), Word("take", is_verb=True)])

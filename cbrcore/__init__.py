@@ -33,8 +33,8 @@ _WHERE = {
     "registry": ("Component", "Registrar"),
     "rng": ("Streams", "derive_seed"),
     "types": (
-        "SLOT", "Action", "Candidate", "Case", "Decision", "Ending", "EntityTuple", "Episode", "Match",
-        "Observation", "Provenance", "StateGraph", "StepResult", "Transition", "Triple", "arity", "fill",
+        "SLOT", "Action", "Candidate", "Case", "Decision", "Ending", "EntityTuple", "Episode", "Fingerprint",
+        "Match", "Observation", "Provenance", "StateGraph", "StepResult", "Transition", "Triple", "arity", "fill",
     ),
 }  # fmt: skip
 """Module -> the public names in it."""

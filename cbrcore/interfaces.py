@@ -49,11 +49,7 @@ AgentState = Any
 
 
 def no_parts(setting: str, build: Build) -> Any:
-    """What `Build.make` is outside of a recipe.
-
-    Raises:
-        CbrError: always.
-    """
+    """What `Build.make` is outside of a recipe: a CbrError."""
     raise CbrError(
         f"nothing builds the part in the setting {setting!r}", hint="build it from a recipe, or give `make`"
     )
@@ -93,6 +89,7 @@ class Build:
             (`AgentInput.action_features`) and takes in beside what scores the action; 0: none.
         index: makes a new, empty index for the keys of the recipe's quantizer; None before that is built.
         identity: of what makes the keys (encoders, quantizer), known once these are built; "" before.
+        shared: what parts of one run have in common, by name; the environments of `run.num_envs`, above all.
         places: reads a map from an observation, where the environment can (`TellsPlaces`); None while it is built.
         make: builds the part in a setting of the component's own (`cbrcore.config.NestedPart`), by the setting's
             name, with the `Build` that it shall have.
@@ -107,6 +104,7 @@ class Build:
     action_features: int = 0
     index: Callable[[], KeyIndex] | None = None
     identity: str = ""
+    shared: dict[str, Any] = field(default_factory=dict, compare=False)
     places: Callable[[Observation], Places] | None = None
     make: Callable[[str, Build], Any] = no_parts
 
@@ -387,7 +385,7 @@ class TellsFacts(Protocol):
 
 @runtime_checkable
 class KeepsState(Protocol):
-    """A reuse policy that learns: what it knows is part of a checkpoint."""
+    """A reuse policy or environment (of several the first) that learns: what it knows is part of a checkpoint."""
 
     def state(self) -> Mapping[str, Any]:
         """JSON-able."""

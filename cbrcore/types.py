@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 Triple = tuple[str, str, str]
 """(head, relation, tail), names in lower case as the game prints them."""
@@ -112,6 +112,14 @@ class Ending(StrEnum):
         return self in (Ending.WON, Ending.LOST, Ending.NO_ACTIONS)
 
 
+class Fingerprint(NamedTuple):
+    """Equal names: an equal state of a game, world (what is where, and how), view (what surrounds the player)."""
+
+    state: str
+    world: str
+    view: str
+
+
 @dataclass(frozen=True)
 class Observation:
     """What the agent sees at one step.
@@ -127,6 +135,7 @@ class Observation:
         last_action: the command that led here, None after reset.
         game: the game's name.
         steps: commands issued so far in this episode.
+        fingerprint: of the game's state; None where it is not known.
     """
 
     feedback: str
@@ -140,6 +149,7 @@ class Observation:
     last_action: str | None = None
     game: str = ""
     steps: int = 0
+    fingerprint: Fingerprint | None = None
 
     @cached_property
     def text(self) -> str:

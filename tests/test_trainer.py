@@ -449,10 +449,10 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path):
 
 def test_a_checkpoint_of_other_parts_is_refused(tmp_path):
     run(tmp_path / "a")
-    other = parts().reasoner
-    other.retriever.encoder.rows = torch.nn.Parameter(torch.zeros(3, 8))
+    other = parts()
+    other.reasoner.retriever.encoder.rows = torch.nn.Parameter(torch.zeros(3, 8))
     with pytest.raises(RunFolderError, match="does not fit the context_encoder"):
-        restore_agent(latest_checkpoint(tmp_path / "a" / "checkpoints"), other)
+        restore_agent(latest_checkpoint(tmp_path / "a" / "checkpoints"), other.reasoner, {})
 
 
 # -- playing ---------------------------------------------------------------------------------------------------

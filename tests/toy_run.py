@@ -108,7 +108,7 @@ class Experiment:
         return carry_out(self.work, Learning(A2cLearner(), pretraining))
 
     def load_agent(self) -> None:
-        restore_agent(latest_checkpoint(self.work.folder.checkpoints), self.parts.reasoner)
+        restore_agent(latest_checkpoint(self.work.folder.checkpoints), self.parts.reasoner, {})
 
     def evaluate(self, splits) -> dict:
         return evaluation(self.work, splits)

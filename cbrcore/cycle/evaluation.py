@@ -47,8 +47,7 @@ class UniformActor:
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
 
-    def begin(self, game: str) -> None:
-        """Nothing to forget."""
+    def begin(self, game: str) -> None: ...
 
     def decide(self, observation: Observation) -> tuple[Decision, Trace]:
         count = len(observation.admissible)
@@ -56,8 +55,7 @@ class UniformActor:
         decision = Decision(action, "agent", agent_action=action, agent_probability=1 / count)
         return decision, Trace(AgentInput(observation))
 
-    def observe(self, decision: Decision, trace: Trace, result: StepResult) -> None:
-        """Nothing to learn."""
+    def observe(self, decision: Decision, trace: Trace, result: StepResult) -> None: ...
 
 
 @dataclass(frozen=True)

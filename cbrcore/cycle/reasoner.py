@@ -17,7 +17,6 @@ from cbrcore.cycle.retriever import Retriever
 from cbrcore.interfaces import (
     AgentInput,
     AgentState,
-    KeepsState,
     NeuralAgent,
     PolicyOutput,
     RetainItem,
@@ -95,10 +94,6 @@ class CaseBasedReasoner:
     def modules(self) -> dict[str, Trainable]:
         """Everything that has weights or buffers, by name."""
         return {"agent": self.agent} | (self.retriever.modules() if self.retriever else {})
-
-    def keepers(self) -> dict[str, KeepsState]:
-        """Parts that know something beside tensors and cases, by name."""
-        return {"reuse_policy": self.reuse_policy} if isinstance(self.reuse_policy, KeepsState) else {}
 
     def begin_episode(self, *, learning: bool = False) -> None:
         """Forget the previous episode's buffer T, history and recurrent state.

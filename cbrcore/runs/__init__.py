@@ -30,7 +30,7 @@ from cbrcore.runs.folder import (
     starts_of,
     stored_recipe,
 )
-from cbrcore.runs.results import duplicates, evaluation, results_of, timing
+from cbrcore.runs.results import evaluation, results_of, timing
 from cbrcore.runs.resuming import BUDGETS, Changes, changes, digests_of, refuse_other_run, told, versions
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def evaluate(recipe: Recipe, plugins: PluginReport, path: Path, splits: Sequence
         noted = _noted_evaluation(path, games)
         console.say(f"measuring {checkpoint}, after {games} game plays")
         _tell_versions(starts_of(path), _start(work, plugins))
-        progress = restore_agent(checkpoint, work.parts.reasoner)[0]
+        progress = restore_agent(checkpoint, work.parts.reasoner, work.parts.keepers())[0]
         found = noted | evaluation(work, splits or recipe.evaluation.splits)
         results = results_of(work, progress, found)
         _write_results(folder, results)
@@ -128,8 +128,10 @@ def _run(recipe: Recipe, plugins: PluginReport, folder: RunFolder, changed: Chan
             raise RunFolderError(said, hint=f"leave {' and '.join(BUDGETS)} as they were, or start a new run")
         begin_records(work, plugins, after=trainer.progress.games_played, changed=changed)
 
+    from cbrcore.cycle.evaluation import same_games
+
     with working(recipe, plugins, folder) as work:
-        for line in duplicates(work.parts).get("duplicates", ()):
+        for line in same_games(work.parts.environment):
             log.warning("one game counts several times: %s", " = ".join(line))
         learning = built_learning(recipe, plugins)
         folder.set_aside()

@@ -16,6 +16,7 @@ from cbrcore.errors import CbrError
 from cbrcore.interfaces import (
     Build,
     Environment,
+    KeepsState,
     Learner,
     Pretraining,
     Recorder,
@@ -46,6 +47,11 @@ class Parts:
     def environment(self) -> Environment:
         """The one that is asked for facts and used to evaluate."""
         return self.environments[0]
+
+    def keepers(self) -> dict[str, KeepsState]:
+        """Parts that know something beside tensors and cases, by name."""
+        parts: dict[str, object] = {"reuse_policy": self.reasoner.reuse_policy, "environment": self.environment}
+        return {name: part for name, part in parts.items() if isinstance(part, KeepsState)}
 
     def close(self) -> None:
         """Release every engine; safe to call twice."""

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.errors import RunFailed, RunFolderError
-from cbrcore.interfaces import CaseStore
+from cbrcore.interfaces import CaseStore, KeepsState
 from cbrcore.runs.files import (
     CHECKSUMS_FILE,
     clear_leftovers,
@@ -43,6 +43,7 @@ NAME = r"\d{8}(-\d+)?"
 LAST = "last"
 """The state after the last round of plays, as ``.last.PID.tmp``; see `Trainer`."""
 LAST_SCORES = 100
+Loaded = tuple["Progress", dict[str, Tensor], dict[str, Any]]
 
 
 @dataclass
@@ -211,9 +212,7 @@ def read_state(path: Path) -> tuple[dict[str, Any], Progress]:
         raise RunFolderError(f"{STATE_FILE} cannot be read ({error})") from error
 
 
-def load_checkpoint(
-    path: Path, memories: Mapping[str, CaseStore]
-) -> tuple[Progress, dict[str, Tensor], dict[str, Any]]:
+def load_checkpoint(path: Path, memories: Mapping[str, CaseStore]) -> Loaded:
     """(progress, tensors on the CPU, states of the random streams); fills `memories`.
 
     Raises:
@@ -232,8 +231,8 @@ def load_checkpoint(
     return progress, tensors, streams
 
 
-def restore_agent(path: Path, reasoner: CaseBasedReasoner) -> tuple[Progress, dict[str, Tensor], dict[str, Any]]:
-    """Fill the agent's modules and memory from a checkpoint; returns what `load_checkpoint` does.
+def restore_agent(path: Path, reasoner: CaseBasedReasoner, keepers: Mapping[str, KeepsState]) -> Loaded:
+    """Fill the agent's modules, its memory and the keepers from a checkpoint; returns what `load_checkpoint` does.
 
     Values move to each module's own device, so a checkpoint from a GPU loads on a CPU and back.
     """
@@ -248,7 +247,7 @@ def restore_agent(path: Path, reasoner: CaseBasedReasoner) -> tuple[Progress, di
             told = f"the checkpoint does not fit the {name}: {error}"
             raise RunFolderError(told, hint="resume with the recipe that wrote it") from error
     kept = read_state(path)[0].get("kept", {})
-    for name, part in reasoner.keepers().items():
+    for name, part in keepers.items():
         if name not in kept:
             raise RunFolderError(f"the checkpoint {path} holds nothing of the {name}")
         part.load_state(kept[name])

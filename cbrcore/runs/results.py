@@ -124,6 +124,8 @@ def unscored(facts: Mapping[str, Any]) -> bool:
 
 def _protocol(recipe: Recipe, parts: Parts) -> dict[str, Any]:
     """What makes the task easier than the bare text game, and how it was measured."""
+    from cbrcore.cycle.evaluation import same_games
+
     environment, reasoner = parts.environment, parts.reasoner
     games = {
         split: {game: dict(environment.game_info(game)) for game in environment.games(split)}
@@ -141,16 +143,8 @@ def _protocol(recipe: Recipe, parts: Parts) -> dict[str, Any]:
         "evaluation_passes": recipe.evaluation.passes,
         **({"isolated": True} if recipe.run.isolate else {}),
         "games": games,
-        **duplicates(parts),
+        **({"duplicates": same} if (same := same_games(environment)) else {}),
     }
-
-
-def duplicates(parts: Parts) -> dict[str, list[list[str]]]:
-    """Games that are the same by their content, for results.json; nothing where there are none."""
-    from cbrcore.cycle.evaluation import same_games
-
-    found = same_games(parts.environment)
-    return {"duplicates": found} if found else {}
 
 
 def timing(progress: Progress) -> dict[str, Any]:

@@ -309,7 +309,7 @@ class Trainer:
         parts = module_tensors(self.reasoner.modules())
         tensors = joined(parts, self.learner.tensors(), "learner keeps the tensor")
         memories = retriever.memory.stores() if retriever else {}
-        kept = {name: part.state() for name, part in self.reasoner.keepers().items()}
+        kept = {name: part.state() for name, part in self.parts.keepers().items()}
         return State(progress, tensors, self.streams.state(), memories, plain_recipe(self.recipe), kept)
 
     def _keep(self, metrics: MetricsLog) -> None:
@@ -339,7 +339,7 @@ class Trainer:
         path = latest_checkpoint(self.folder.checkpoints)
         if path is None:
             return
-        progress, tensors, streams = restore_agent(path, self.reasoner)
+        progress, tensors, streams = restore_agent(path, self.reasoner, self.parts.keepers())
         vars(self.progress).update(vars(progress))
         self._skipped_before, self._kept_games = progress.skipped_updates, progress.games_played
         if self.reasoner.retriever is not None:

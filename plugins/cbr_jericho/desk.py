@@ -35,7 +35,8 @@ class Desk:
     A reply about a state holds `feedback`, `score` and `ending`; while the game goes on also `look`, `inventory`,
     `room`, `triples`, `nodes` and `aliases` (see `surroundings.Facts` and `search.Found`), `fits`
     (see `Engine.longest_line`), `actions`: pairs of template and entities, or None where they are not known,
-    `wrong_entry` if the cache held one that is damaged, and `checked` if what it gave was compared with a search.
+    `fingerprint` where the game takes commands, `wrong_entry` if the cache held one that is damaged, and `checked`
+    if what it gave was compared with a search.
 
     Args:
         request: the story, how to search it, where the cache is (`client.Worker` writes it).
@@ -152,7 +153,9 @@ class Desk:
         if effort == "nothing" or not self.search.possible:
             return NOTHING
         with self._timed("cache"):
-            key = self.keys[self.kind].of(seen)
+            keys = {kind: makes.of(seen) for kind, makes in self.keys.items()}
+            reply["fingerprint"] = [key.hex() for key in keys.values()]
+            key = keys[self.kind]
             known = self._known(key, reply)
         if known is not None:
             self.counts["cached"] += 1
@@ -165,8 +168,8 @@ class Desk:
             found = self._searched(seen, key, reply)
         self.counts["searched"] += 1
         if self.cache:
-            for keys in self.keys.values():  # whichever kind a later run asks by
-                self.cache.put(keys.of(seen), found.to_json())
+            for each in keys.values():  # whichever kind a later run asks by
+                self.cache.put(each, found.to_json())
         return found
 
     def _searched(self, seen: Seen, key: bytes, reply: Message) -> Found:

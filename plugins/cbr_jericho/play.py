@@ -24,7 +24,7 @@ from cbr_jericho.graphs import Map, RoomScene, SceneReader
 from cbr_jericho.naming import PLAYER
 from cbr_jericho.parser import Parser
 from cbr_jericho.supervisor import Supervisor
-from cbrcore.types import Action, Ending, Observation, StateGraph, StepResult, fill
+from cbrcore.types import Action, Ending, Fingerprint, Observation, StateGraph, StepResult, fill
 
 log = logging.getLogger(__name__)
 
@@ -181,6 +181,7 @@ class Play:
             last_action=command,
             game=self.game,
             steps=0 if command is None else before.steps + 1,
+            fingerprint=Fingerprint(*reply["fingerprint"]) if "fingerprint" in reply else None,
         )
         if reply["ending"]:  # nothing more can be asked; the graph stays as it was
             return replace(

@@ -182,7 +182,7 @@ class Run:
 
         while True:
             try:
-                return restore_agent(checkpoint, parts.reasoner)[0]
+                return restore_agent(checkpoint, parts.reasoner, parts.keepers())[0]
             except RunFolderError:
                 tried, checkpoint = checkpoint, newest_checkpoint(self.path)
                 if checkpoint == tried:

@@ -500,3 +500,19 @@ def test_paths_of_stories_are_read_by_one_rule(tmp_path, monkeypatch, game, said
     path = game if game[0] in "$~" else str(tmp_path / game)
     with pytest.raises(CbrError, match=said):
         JerichoEnvironment(JerichoConfig(game=path), Build(recipe_dir=tmp_path)).games("train")
+
+
+def test_an_observation_names_its_state_world_and_view(games_dir, cache_dir):
+    """Going round the house leaves the view as it was, a second round the world too; the state never comes back."""
+    with closing(open_game(games_dir, cache_dir)) as environment:
+        first = environment.reset("zork1", 0).fingerprint
+        rounds = [
+            [say(environment, way).observation.fingerprint for way in ("north", "east", "south", "west")]
+            for _ in range(2)
+        ]
+        assert environment.reset("zork1", 0).fingerprint == first
+    once, twice = rounds[0][-1], rounds[1][-1]
+    assert once.view == twice.view == first.view
+    assert once.world == twice.world
+    assert len({first.state, *(here.state for way in rounds for here in way)}) == 9
+    assert len({here.view for here in rounds[0]}) == 4

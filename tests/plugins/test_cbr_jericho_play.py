@@ -503,7 +503,7 @@ def test_paths_of_stories_are_read_by_one_rule(tmp_path, monkeypatch, game, said
 
 
 def test_an_observation_names_its_state_world_and_view(games_dir, cache_dir):
-    """Going round the house leaves the view as it was, a second round the world too; the state never comes back."""
+    """A round of the house leaves the view as it was, a second one the world too; the state never comes back."""
     with closing(open_game(games_dir, cache_dir)) as environment:
         first = environment.reset("zork1", 0).fingerprint
         rounds = [

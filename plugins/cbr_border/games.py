@@ -8,7 +8,15 @@ from itertools import chain
 from typing import Any
 
 from cbr_border.values import Border, Kind, can_be_written, cleaned, short
-from cbrcore.interfaces import ConcurrentEnvironment, Environment, KnowsContents, KnowsPlaces, Places, TellsPlaces
+from cbrcore.interfaces import (
+    ConcurrentEnvironment,
+    Environment,
+    KeepsState,
+    KnowsContents,
+    KnowsPlaces,
+    Places,
+    TellsPlaces,
+)
 from cbrcore.types import Action, Ending, Observation, StateGraph, StepResult, arity, fill
 
 REMEMBERED = 500
@@ -141,6 +149,7 @@ GAMES = Kind(
         "content": lambda it, given, *_: it.a(str, given, "text"),
         "object_places": lambda it, given, *_: cleaned(given),
         "places": lambda it, given, *_: cleaned(it.a(Places, given, "Places")),
+        "state": GameBorder.facts,
     },
-    (ConcurrentEnvironment, KnowsPlaces, TellsPlaces, KnowsContents),
+    (ConcurrentEnvironment, KnowsPlaces, TellsPlaces, KnowsContents, KeepsState),
 )

@@ -11,7 +11,7 @@ from cbr_isolate.plain import action_of, packed, unpacked
 from cbr_isolate.protocol import Message
 from cbr_isolate.worker import Announce, work
 from cbrcore import Build, CbrError, Environment, KnowsPlaces, Part, derive_seed, load_plugins
-from cbrcore.interfaces import KnowsContents, PlaysSlowly, ReportsMetrics, TellsPlaces
+from cbrcore.interfaces import KeepsState, KnowsContents, PlaysSlowly, ReportsMetrics, TellsPlaces
 from cbrcore.recipe.model import Components
 from cbrcore.registry import Registry
 
@@ -62,6 +62,8 @@ def optional(made: Environment) -> Mapping[str, Callable[..., Any]]:
         found["random_passes"] = lambda: made.random_passes
     if isinstance(made, ReportsMetrics):
         found["metrics"] = lambda: dict(made.metrics())
+    if isinstance(made, KeepsState):
+        found |= {"state": lambda: dict(made.state()), "load_state": made.load_state}
     return found
 
 

@@ -245,11 +245,22 @@ class _ReportsMetrics(IsolatedEnvironment):
         return dict(self._fact("metrics", again=True))
 
 
+class _KeepsState(IsolatedEnvironment):
+    """One that is a `cbrcore.interfaces.KeepsState`; a new child goes on without what the one before knew."""
+
+    def state(self) -> Mapping[str, Any]:
+        return dict(self._fact("state", again=True))
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self._asked("load_state", dict(state))
+
+
 ABILITIES: Mapping[str, type[IsolatedEnvironment]] = {
     "object_places": _KnowsPlaces,
     "content": _KnowsContents,
     "places": _TellsPlaces,
     "random_passes": _PlaysSlowly,
     "metrics": _ReportsMetrics,
+    "load_state": _KeepsState,
 }
 """What the child can be asked for -> the class of an environment that has it."""

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cbrcore.interfaces import Places
-from cbrcore.types import Action, Ending, Observation, StateGraph, StepResult
+from cbrcore.types import Action, Ending, Fingerprint, Observation, StateGraph, StepResult
 
 
 def packed(value: Any) -> Any:
@@ -54,5 +54,7 @@ def _observation(fields: dict[str, Any]) -> Observation:
     graph = fields["graph"]
     if isinstance(graph, dict):
         graph = StateGraph(tuple(graph["nodes"]), tuple(tuple(triple) for triple in graph["triples"]))
+    if isinstance(fields["fingerprint"], list):
+        fields = {**fields, "fingerprint": Fingerprint(*fields["fingerprint"])}
     actions, scored = tuple(map(action_of, fields["admissible"])), tuple(fields["scored"])
     return Observation(**{**fields, "graph": graph, "admissible": actions, "scored": scored})

@@ -8,7 +8,7 @@ from cbrcore.registry import Registrar
 def register_environments(registry: Registrar) -> None:
     registry.add(
         "jericho",
-        factory="cbr_jericho.environment:JerichoEnvironment",
+        factory="cbr_jericho.environment:jericho",
         config="cbr_jericho.config:JerichoConfig",
         summary="Jericho: 33 human-made interactive fictions, one of which is played",
         requires=("jericho>=3.3.1",),

@@ -42,11 +42,14 @@ class JerichoConfig(ComponentConfig):
     cache: bool = True
     """Keep valid actions on disk, for all runs, seeds and agents."""
     cache_key: Literal["state", "world", "view"] = "state"
-    """When the cache answers. `state`: in exactly the same state of the game; what is offered does not depend on
-    the cache. `world`: where the same things are in the same places; much more often, but timers and chance are
-    overlooked, so that now and then a valid action is missing, and results depend on what is in the cache.
-    `view`: in the same room, with the same things around, in the same states; most often, and approximate: every
-    so many answers are compared with a search, and what was stale is told at the end."""
+    """When valid actions that were found are offered again. `state`: in exactly the same state of the game.
+    `world`: also, within a run, where the same things are in the same places; much more often, but timers and
+    chance are overlooked, so that now and then a valid action is missing. `view`: in the same room, with the same
+    things around, in the same states; most often. Of these two every so many answers are compared with a search,
+    and what was stale is told at the end. What is offered never depends on what the cache on disk holds."""
+    transitions: Annotated[int, Field(ge=0)] = 50_000
+    """So many results of commands are kept in memory, by the commands since the start: a way that was gone in this
+    run is played again without the engine. Exact. 0: none."""
     allow_unknown_rom: bool = False
     """Accept a story file that Jericho does not know, as a path in `game`. There are no scores and no valid
     actions then: the fallback commands are offered."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
@@ -19,8 +19,9 @@ from cbr_jericho.surroundings import Surroundings
 EXACT = "state"
 """Kind of keys that need no check."""
 
-CHECK_EVERY = 50
-"""Of so many answers of the cache one is compared with a search, where keys are not exact."""
+CHECK_EVERY, CHECK_OFTEN, CHECK_LATER = 50, 1000, 500
+"""Where keys are not exact, one in so many remembered answers is compared with a search; after so many answers one
+in so many."""
 
 NOTHING = Found({})
 """Nothing is known."""
@@ -35,8 +36,9 @@ class Desk:
     A reply about a state holds `feedback`, `score` and `ending`; while the game goes on also `look`, `inventory`,
     `room`, `triples`, `nodes` and `aliases` (see `surroundings.Facts` and `search.Found`), `fits`
     (see `Engine.longest_line`), `actions`: pairs of template and entities, or None where they are not known,
-    `fingerprint` where the game takes commands, `wrong_entry` if the cache held one that is damaged, and `checked`
-    if what it gave was compared with a search.
+    `fingerprint` where the game takes commands, `wrong_entry` if the cache held one that is damaged, `view`: the
+    key and what was found, where the valid actions of a view were not remembered, and `checked` if what is
+    remembered was compared with a search. Requests tell what the run remembers besides, as `views` (see `Views`).
 
     Args:
         request: the story, how to search it, where the cache is (`client.Worker` writes it).
@@ -55,7 +57,8 @@ class Desk:
         identity = f"{self.engine.md5} jericho-{JERICHO_VERSION} {self.search.tagger.identity}"
         self.cache = ActionCache(Path(request["cache"]), identity, Found.from_json) if request["cache"] else None
         self.seconds: dict[str, float] = {}
-        self.counts = {"observations": 0, "cached": 0, "searched": 0}
+        self.counts = {"observations": 0, "cached": 0, "remembered": 0, "searched": 0}
+        self._views: dict[bytes, Found] = {}
         self._given_up = {bytes.fromhex(key) for key in request["given_up"]}
         self._announce = announce
 
@@ -81,19 +84,42 @@ class Desk:
 
     def reset(self, request: Message) -> Message:
         """Start anew."""
+        self._remember(request)
         opening, _ = self.engine.reset()
         return self._observe(opening, request["effort"])
 
     def step(self, request: Message) -> Message:
-        """Execute a command; a single key, where the game waits for one, unless a known command is replayed."""
-        command = request["command"]
-        if self.engine.awaits_key and not request["known"]:
-            command = command[:1]
+        """Execute a command, from where the commands `after` lead to if there are some."""
+        self._remember(request)
         with self._timed("engine"):
-            answer = self.engine.step(command)[0]
-            if asks_to_leave(answer):
-                answer = f"{answer.rstrip()} no\n{self.engine.step('no')[0]}"
+            self._go(request["after"])
+            answer = self._execute(request["command"], known=request["known"])
         return self._observe(answer, request["effort"])
+
+    def look_again(self, request: Message) -> Message:
+        """The present state anew, by what is remembered now."""
+        self._remember(request)
+        return self._observe(request["feedback"], request["effort"])
+
+    def _go(self, after: Sequence[str] | None) -> None:
+        """Be where these commands lead to from the start, unless there are none to be told."""
+        if after is not None:
+            self.engine.reset()
+            for command in after:
+                self._execute(command)
+
+    def _execute(self, command: str, *, known: bool = False) -> str:
+        """The answer to a command; to a single key, where the game waits for one, unless a known command is
+        replayed."""
+        if self.engine.awaits_key and not known:
+            command = command[:1]
+        answer = self.engine.step(command)[0]
+        if asks_to_leave(answer):
+            answer = f"{answer.rstrip()} no\n{self.engine.step('no')[0]}"
+        return answer
+
+    def _remember(self, request: Message) -> None:
+        self._views |= {bytes.fromhex(key): Found.from_json(entry) for key, entry in request["views"].items()}
 
     def resume(self, request: Message) -> Message:
         """Go on from a state that another worker had; the search in it is not tried again."""
@@ -103,7 +129,8 @@ class Desk:
         return self._observe("", "actions")
 
     def gains(self, request: Message) -> Message:
-        """What each of the commands would add to the score in the present state."""
+        """What each of the commands would add to the score in the present state, or that `after` leads to."""
+        self._go(request["after"])
         state, score = self.engine.get_state(), self.engine.get_score()
         gains = []
         for command in request["commands"]:
@@ -152,37 +179,50 @@ class Desk:
     def _find(self, seen: Seen, effort: str, reply: Message) -> Found:
         if effort == "nothing" or not self.search.possible:
             return NOTHING
-        with self._timed("cache"):
+        with self._timed("keys"):
             keys = {kind: makes.of(seen) for kind, makes in self.keys.items()}
-            reply["fingerprint"] = [key.hex() for key in keys.values()]
-            key = keys[self.kind]
-            known = self._known(key, reply)
+        reply["fingerprint"] = [key.hex() for key in keys.values()]
+        key = keys[self.kind]
+        if (known := self._views.get(key)) is not None:
+            self._check(known, seen, key, reply)
+            return known
+        if effort == "things" or key in self._given_up:
+            with self._timed("search"):
+                return self.search.things(seen.state)
+        found = self._found(keys[EXACT], seen, key, reply)
+        if self.kind != EXACT:
+            reply["view"] = [key.hex(), found.to_json()]
+        return found
+
+    def _found(self, state: bytes, seen: Seen, key: bytes, reply: Message) -> Found:
+        """What the cache holds of precisely this state, or else a search finds."""
+        with self._timed("cache"):
+            known = self._known(state, reply)
         if known is not None:
             self.counts["cached"] += 1
-            if self.kind != EXACT and self.counts["cached"] % CHECK_EVERY == 0 and key not in self._given_up:
-                reply["checked"] = self._compared(known, seen, key, reply)
             return known
         with self._timed("search"):
-            if effort == "things" or key in self._given_up:
-                return self.search.things(seen.state)
             found = self._searched(seen, key, reply)
         self.counts["searched"] += 1
         if self.cache:
-            for each in keys.values():  # whichever kind a later run asks by
-                self.cache.put(each, found.to_json())
+            self.cache.put(state, found.to_json())
         return found
+
+    def _check(self, known: Found, seen: Seen, key: bytes, reply: Message) -> None:
+        """Compare what is remembered with what a search finds now, now and then."""
+        self.counts["remembered"] += 1
+        count = self.counts["remembered"]
+        if count % (CHECK_EVERY if count <= CHECK_OFTEN else CHECK_LATER) or key in self._given_up:
+            return
+        with self._timed("checks"):
+            now = set(self._searched(seen, key, reply).actions or ())
+        offered = set(known.actions or ())
+        counts = {"offered": len(offered), "stale": len(offered - now), "missing": len(now - offered)}
+        reply["checked"] = counts
 
     def _searched(self, seen: Seen, key: bytes, reply: Message) -> Found:
         self._announce({"searching": key.hex(), "state": self.engine.pack(seen.state), "reply": reply})
         return self.search.run(seen.state)
-
-    def _compared(self, known: Found, seen: Seen, key: bytes, reply: Message) -> dict[str, int]:
-        """How many actions are offered from the cache, how many of them a search does not find now, and how many
-        it finds beside."""
-        with self._timed("checks"):
-            now = set(self._searched(seen, key, reply).actions or ())
-        offered = set(known.actions or ())
-        return {"offered": len(offered), "stale": len(offered - now), "missing": len(now - offered)}
 
     def _known(self, key: bytes, reply: Message) -> Found | None:
         """What the cache holds; the reply tells of an entry that is wrong."""

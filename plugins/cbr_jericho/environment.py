@@ -20,6 +20,8 @@ from cbr_jericho.stories.check import read_story, story_md5
 from cbr_jericho.stories.titles import titles_by_md5
 from cbr_jericho.supervisor import Supervisor
 from cbr_jericho.tagging import installed_model
+from cbr_jericho.transitions import Transitions
+from cbr_jericho.views import Views
 from cbrcore.errors import GameError, suggest
 from cbrcore.interfaces import Build, Places
 from cbrcore.rng import derive_seed
@@ -27,6 +29,7 @@ from cbrcore.types import Action, Observation, StepResult
 
 log = logging.getLogger(__name__)
 
+NAME = "cbr_jericho"
 SPLIT = "train"
 GENERATED = "generated"
 SEED_WITHOUT_WALKTHROUGH = 1
@@ -34,8 +37,8 @@ SEED_WITHOUT_WALKTHROUGH = 1
 
 
 REMEMBERED = {
-    "world": "; remembered per world, not quite exact",
-    "view": "; remembered per view (the room, what is there and carried, look, inventory), approximate",
+    "world": "; remembered per world within a run, not quite exact",
+    "view": "; remembered per view (room, what is there and carried, look, inventory) within a run, approximate",
 }
 """cache_key -> what that makes of the valid actions."""
 
@@ -53,6 +56,10 @@ class JerichoEnvironment:
     def __init__(self, config: JerichoConfig, build: Build) -> None:
         self.config = config
         self.build = build
+        self._views: Views = build.shared.setdefault(f"{NAME}: views", Views())
+        self._transitions: Transitions = build.shared.setdefault(
+            f"{NAME}: transitions", Transitions(config.transitions)
+        )
 
     @property
     def handicaps(self) -> Mapping[str, Any]:
@@ -60,7 +67,7 @@ class JerichoEnvironment:
         config = self.config
         known = "_story" not in self.__dict__ or self._story.known
         searched = f"found by Jericho's search; words to try from the {config.tagger} tagger"
-        searched += REMEMBERED.get(config.cache_key, "") if config.cache else ""
+        searched += REMEMBERED.get(config.cache_key, "")
         by_walkthrough = config.seed == "walkthrough" and known
         return {
             "valid_actions": searched if known else "none: no search, as Jericho does not know the story",
@@ -71,7 +78,7 @@ class JerichoEnvironment:
         }
 
     def __repr__(self) -> str:
-        return f"JerichoEnvironment({self.config.game!r}, graph={self.config.graph!r})"
+        return f"{type(self).__name__}({self.config.game!r}, graph={self.config.graph!r})"
 
     def splits(self) -> tuple[str, ...]:
         """One: a game of Jericho is trained on and measured on."""
@@ -112,9 +119,9 @@ class JerichoEnvironment:
     def step(self, action: Action) -> StepResult:
         """Execute an action. What is no valid action is executed too, unless it speaks to the interpreter.
 
-        At a time limit the last observation has its texts and graph, but valid actions only if they are in the
-        cache (fallback commands otherwise): nothing is played after it. At the game's own end it has the answer
-        only.
+        At a time limit the last observation has its texts and graph, but valid actions only if the run remembers
+        them by world or view (fallback commands otherwise): nothing is played after it. At the game's own end it
+        has the answer only.
 
         Raises:
             RuntimeError: no episode is running.
@@ -203,7 +210,8 @@ class JerichoEnvironment:
     def _play(self) -> Play:
         scenes: SceneReader = TextScenes() if self.config.graph == "text" else TreeScenes()
         label = f"{self._story.name} (seed {self.config.seed})"
-        return Play(self._story.name, Supervisor(self._request(), label, self.config), scenes, self.config)
+        supervisor = Supervisor(self._request(), label, self.config, self._views)
+        return Play(self._story.name, supervisor, scenes, self.config, self._transitions)
 
     def _request(self) -> Message:
         """Opens the story in a worker, which gets a copy under a name of ours: long, odd or vanished paths never
@@ -231,9 +239,27 @@ class JerichoEnvironment:
         return self.config.seed
 
 
+class RemembersViews(JerichoEnvironment):
+    """One whose valid actions are remembered by a key that is not exact; a `cbrcore.interfaces.KeepsState`."""
+
+    def state(self) -> Mapping[str, str]:
+        """What is remembered, by all environments of the run."""
+        return self._views.state()
+
+    def load_state(self, state: Mapping[str, str]) -> None:
+        """Go on from what `state` gave."""
+        self._views.load_state(state)
+        self._transitions.forget()
+
+
+def jericho(config: JerichoConfig, build: Build) -> JerichoEnvironment:
+    """The environment of a recipe."""
+    return (JerichoEnvironment if config.cache_key == "state" else RemembersViews)(config, build)
+
+
 def told_of_checks(counts: Mapping[str, int]) -> str:
     """How far the cache's answers were from what a search finds."""
     offered, stale, missing = (counts.get(f"checked_{what}", 0) for what in ("offered", "stale", "missing"))
     share = f"{stale / offered:.1%}" if offered else "none"
     told = f"{stale} of {offered} actions stale ({share}), {missing} missing"
-    return f"{counts['checked']} answers of the cache checked: {told}"
+    return f"{counts['checked']} remembered answers checked: {told}"

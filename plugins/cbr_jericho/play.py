@@ -24,6 +24,7 @@ from cbr_jericho.graphs import Map, RoomScene, SceneReader
 from cbr_jericho.naming import PLAYER
 from cbr_jericho.parser import Parser
 from cbr_jericho.supervisor import Supervisor
+from cbr_jericho.transitions import Node, Transitions
 from cbrcore.types import Action, Ending, Fingerprint, Observation, StateGraph, StepResult, fill
 
 log = logging.getLogger(__name__)
@@ -38,13 +39,24 @@ BEFORE = Observation("", "", "", (), StateGraph(()))
 class Play:
     """A game and the state of its running episode.
 
+    Args:
+        transitions: results of commands that are known, where the game begins in the same way each time.
+
     Attributes:
         counts: `shortened` and `refused` commands; observations that offered `look_around` (the search failed, or
             is impossible) or `answers` (it found nothing) instead of valid actions.
     """
 
-    def __init__(self, game: str, supervisor: Supervisor, scenes: SceneReader, config: JerichoConfig) -> None:
+    def __init__(
+        self,
+        game: str,
+        supervisor: Supervisor,
+        scenes: SceneReader,
+        config: JerichoConfig,
+        transitions: Transitions | None = None,
+    ) -> None:
         self.game = game
+        self._transitions = transitions or Transitions(0)
         self.config = config
         self.supervisor = supervisor
         self.counts: Counter[str] = Counter()
@@ -55,9 +67,14 @@ class Play:
         self._over = True
         self._known: str | None = None
         self._sent: str | None = None
+        self._to_engine = ""
         self._refusal: str | None = None
         self._things: frozenset[str] = frozenset()
-        self._room: tuple[int, int | None] = (LARGEST_COMMAND, None)
+        self._line: tuple[int, int | None] = (LARGEST_COMMAND, None)
+        self._room: str | None = None
+        self._trail: list[Node] | None = None
+        self._next: Node | None = None
+        self._engine_waits = False
 
     def __repr__(self) -> str:
         return f"Play({self.game!r}, step {self._now.steps})"
@@ -76,12 +93,20 @@ class Play:
         if self._sent is not None:
             self.receive()
         self._map, self._now, self._over, self._known = Map(), BEFORE, False, known
+        self._trail, self._engine_waits = None, False
+        if known is None and self._transitions.start is not None:
+            self._trail, self._engine_waits = [], True
+            self._move_to(self._transitions.start)
+            return self._now
         while True:
             try:
                 reply = self.supervisor.begin(known or "actions")
             except EpisodeLost:
                 continue  # the supervisor counts, and raises when it is too often
             self._now = self._observe(reply, None)
+            if known is None and (start := self._transitions.begin(self._node(StepResult(self._now, 0.0)))):
+                self._trail = []
+                self._move_to(start)
             return self._now
 
     def send(self, command: str) -> None:
@@ -94,8 +119,12 @@ class Play:
             raise RuntimeError(f"no episode of {self.game} is running: call reset() before step()")
         if self._sent is not None:
             raise RuntimeError("the last command was not received: call receive() before send()")
+        self._sent, self._refusal = command, None
+        self._next = self._trail[-1].after.get(command) if self._trail else None
+        if self._next is not None:
+            self.counts["refused"] += self._next.sent is None
+            return
         effort = self._known
-        self._refusal = None
         if effort is None:
             if not any(action.text == command for action in self._now.admissible):
                 lines = command.strip().splitlines()
@@ -103,9 +132,11 @@ class Play:
                 self._refusal = ONE_AT_A_TIME if len(lines) > 1 else self._objection(command)
                 self.counts["refused"] += self._refusal is not None
             effort = "things" if self._now.steps + 1 >= self.config.max_steps else "actions"
-        self._sent = command
+        self._to_engine = command
         if self._refusal is None:
-            self.supervisor.send(command, effort, known=self._known is not None)
+            known = self._known is not None
+            self.supervisor.send(command, effort, known=known, after=self._way() if self._engine_waits else None)
+            self._engine_waits = False
 
     def receive(self) -> StepResult:
         """What came of the command that was sent.
@@ -117,13 +148,39 @@ class Play:
         if self._sent is None:
             raise RuntimeError("nothing was sent: call send() before receive()")
         before, command, self._sent = self._now, self._sent, None
-        ending = self._take_in(command)
+        if self._next is not None:
+            return self._move_to(self._next)
+        ending = self._take_in(self._to_engine)
         if ending is None and self._known is None and self._now.steps >= self.config.max_steps:
             ending = Ending.TRUNCATED
         self._over = ending is not None
         if self._over and ending is not Ending.ENGINE_ERROR:
             self.supervisor.finished()
-        return StepResult(self._now, self._now.score - before.score, ending)
+        result = StepResult(self._now, self._now.score - before.score, ending)
+        if self._trail and ending is not Ending.ENGINE_ERROR:
+            node = self._node(result, sent=None if self._refusal else self._to_engine)
+            return self._move_to(self._transitions.go(self._trail[-1], command, node))
+        return result
+
+    # -- ways that are known -------------------------------------------------------------------------------
+
+    def _node(self, result: StepResult, *, sent: str | None = None) -> Node:
+        return Node(result, sent, None if self._refusal else self._room, self._things, self._line)
+
+    def _move_to(self, node: Node) -> StepResult:
+        """Be where a node is; the engine may be elsewhere."""
+        assert self._trail is not None
+        self._trail.append(node)
+        self._now, self._things, self._line = node.result.observation, node.things, node.line
+        self._over = node.result.ending is not None
+        return node.result
+
+    def _way(self) -> list[str]:
+        """The commands of the episode so far, for an engine that was told none of them; the map is drawn."""
+        for node in self._trail or ():
+            if node.room is not None:
+                self._map.enter(node.room, node.sent)
+        return [node.sent for node in self._trail or () if node.sent is not None]
 
     def close(self) -> None:
         """End the episode and the worker; `reset` starts both anew."""
@@ -132,7 +189,9 @@ class Play:
 
     def best_gain(self) -> int:
         """The most points that an admissible action would earn at once; 0 if none earns any."""
-        return max(0, *self.supervisor.gains([action.text for action in self._now.admissible]))
+        after = self._way() if self._engine_waits else None
+        self._engine_waits = False
+        return max(0, *self.supervisor.gains([action.text for action in self._now.admissible], after=after))
 
     # -- what is sent --------------------------------------------------------------------------------------
 
@@ -141,7 +200,7 @@ class Play:
         return Parser.of(self.supervisor.facts["vocabulary"], self._denied)
 
     def _shortened(self, command: str) -> str:
-        short = self._parser.fit(command, *self._room)
+        short = self._parser.fit(command, *self._line)
         if short != command:
             if not self.counts["shortened"]:
                 log.warning("%s: %r is too long and was cut to %r (said once)", self.game, command, short)
@@ -189,6 +248,7 @@ class Play:
             )
         self._now_reads(reply)
         scene = self.scenes.read(reply)
+        self._room = scene.room
         self._map.enter(scene.room, command)
         valid = self._valid(reply["actions"], scene)
         actions = valid or self._fallback(scene, searched=reply["actions"] is not None)
@@ -202,7 +262,7 @@ class Play:
         named = (name for names in (reply["aliases"] or {}).values() for name in names)
         self._things = frozenset((*(name.lower() for name in reply["nodes"]), *named))
         most, words = reply["fits"] or (LARGEST_COMMAND, None)
-        self._room = min(most, LARGEST_COMMAND), words
+        self._line = min(most, LARGEST_COMMAND), words
 
     def _valid(self, found: Sequence[tuple[str, list[str]]] | None, scene: RoomScene) -> tuple[Action, ...]:
         """The valid actions that are not denied, sorted by text."""

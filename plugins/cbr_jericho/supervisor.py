@@ -12,6 +12,7 @@ from cbr_isolate.faults import Faults
 from cbr_isolate.protocol import Message
 from cbr_jericho.cache import NAME
 from cbr_jericho.config import JerichoConfig
+from cbr_jericho.views import Views
 from cbrcore.errors import RunFailed
 
 log = logging.getLogger(__name__)
@@ -26,15 +27,18 @@ class Supervisor:
     Args:
         request: opens the story in a new worker.
         label: names the game in messages.
+        views: what the run remembers, where the key of valid actions is not exact.
 
     Attributes:
-        counts: engine_errors, searches_given_up; entries of the cache that were damaged and are made anew; answers
-            of the cache that were checked, with the actions offered, stale and missing there.
+        counts: engine_errors, searches_given_up; entries of the cache that were damaged and are made anew;
+            remembered answers that were checked, with the actions offered, stale and missing there.
         facts: what the worker says of the story once; loads it.
     """
 
-    def __init__(self, request: Message, label: str, config: JerichoConfig) -> None:
+    def __init__(self, request: Message, label: str, config: JerichoConfig, views: Views | None = None) -> None:
         self.label = label
+        self._views = Views() if views is None else views
+        self._loads = self._views.loads
         self.config = config
         self._faults = Faults(label, config.max_faults, hint=ADVICE)
         self.counts: Counter[str] = self._faults.counts
@@ -44,6 +48,8 @@ class Supervisor:
         self._facts: Message | None = None
         self._given_up: set[str] = set()
         self._failed_searches = 0
+        self._told = 0
+        self._effort = ""
 
     def __repr__(self) -> str:
         return f"Supervisor({self.label!r}, {self._worker!r})"
@@ -64,13 +70,24 @@ class Supervisor:
     def begin(self, effort: str) -> Message:
         """Start a new episode; the reply about its first state."""
         self._faults.began()
-        self._running().send({"do": "reset", "effort": effort})
+        self._effort = effort
+        self._tell({"do": "reset", "effort": effort})
         return self.receive()
 
-    def send(self, command: str, effort: str, *, known: bool) -> None:
-        """Have a command executed; `receive` gives the reply. Between the two, other workers can be asked."""
+    def send(self, command: str, effort: str, *, known: bool = False, after: Sequence[str] | None = None) -> None:
+        """Have a command executed; `receive` gives the reply. Between the two, other workers can be asked.
+
+        Args:
+            after: the episode's commands before it, where the engine has not been told; None if it has.
+        """
+        if after is not None:
+            self._faults.began()
+            for each in after:
+                self._faults.sent(each)
         self._faults.sent(command)
-        self._running().send({"do": "step", "command": command, "effort": effort, "known": known})
+        self._effort = effort
+        request = {"do": "step", "command": command, "effort": effort, "known": known}
+        self._tell({**request, "after": None if after is None else list(after)})
 
     def receive(self) -> Message:
         """The reply about the present state.
@@ -80,19 +97,35 @@ class Supervisor:
             RunFailed: it did so too often.
         """
         try:
-            reply = self._read(self.config.step_timeout_s)
-            if "searching" in reply:
-                reply = self._await_search(reply)
+            reply = self._reply()
+            if "view" in reply and not self._views.settle(*reply["view"]):  # another player was there first
+                self._tell({"do": "look_again", "feedback": reply["feedback"], "effort": self._effort})
+                reply = self._reply()
         except WorkerDied as error:
             raise self._faults.lost(str(error)) from error
+        if reply["ending"] == "engine_error":
+            raise self._faults.lost("halted at an illegal operation")
+        return reply
+
+    def _reply(self) -> Message:
+        reply = self._read(self.config.step_timeout_s)
+        if "searching" in reply:
+            reply = self._await_search(reply)
         if "wrong_entry" in reply:
             self.counts["cache_entries_renewed"] += 1
             self._tally.add(reply["wrong_entry"], "is damaged")
         if "checked" in reply:
             self.counts.update(checked=1, **{f"checked_{what}": count for what, count in reply["checked"].items()})
-        if reply["ending"] == "engine_error":
-            raise self._faults.lost("halted at an illegal operation")
         return reply
+
+    def _tell(self, request: Message) -> None:
+        """A request, with what is remembered since the last one."""
+        if self._loads != self._views.loads:
+            self.close()
+            self._loads = self._views.loads
+        worker = self._running()
+        worker.send({**request, "views": self._views.since(self._told)})
+        self._told = len(self._views)
 
     def finished(self) -> None:
         """The episode came to a regular end."""
@@ -102,9 +135,9 @@ class Supervisor:
         """Counts and seconds of the present worker; see `Desk.figures`. Not between `send` and `receive`."""
         return self._ask({"do": "figures"})
 
-    def gains(self, commands: Sequence[str]) -> list[int]:
-        """What each command would add to the score now. Not between `send` and `receive`."""
-        gains: list[int] = self._ask({"do": "gains", "commands": list(commands)})["gains"]
+    def gains(self, commands: Sequence[str], *, after: Sequence[str] | None = None) -> list[int]:
+        """What each command would add to the score now. Not between `send` and `receive`, of which `after` is."""
+        gains: list[int] = self._ask({"do": "gains", "commands": list(commands), "after": after})["gains"]
         return gains
 
     def close(self) -> None:
@@ -130,6 +163,7 @@ class Supervisor:
             try:
                 request = {**self._request, "given_up": sorted(self._given_up)}
                 self._worker = Worker(MODULE, request, in_scratch=True)
+                self._told = 0
                 self._worker.send({"do": "facts"})
                 self._facts = self._read(self.config.step_timeout_s)
             except WorkerDied as error:

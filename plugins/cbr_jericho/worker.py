@@ -9,7 +9,7 @@ from __future__ import annotations
 from cbr_isolate.protocol import Message
 from cbr_isolate.worker import Announce, work
 
-REQUESTS = ("facts", "reset", "step", "resume", "gains", "figures")
+REQUESTS = ("facts", "reset", "step", "look_again", "resume", "gains", "figures")
 """What may be asked, after the story was opened; the names of the desk's methods."""
 
 

@@ -20,6 +20,7 @@ from cbrcore.errors import GameError, RunFailed
 from cbrcore.interfaces import (
     Build,
     ConcurrentEnvironment,
+    KeepsState,
     KnowsContents,
     KnowsPlaces,
     Places,
@@ -30,12 +31,12 @@ from cbrcore.interfaces import (
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
 from cbrcore.testing import EnvironmentSuite, sample_observation
-from cbrcore.types import Action, Ending, StateGraph, StepResult
+from cbrcore.types import Action, Ending, Fingerprint, StateGraph, StepResult
 
 TROUBLE = '''
 """One room, one thing; misbehaves on demand."""
 import os, pathlib, signal, sys, time
-from cbrcore import Action, ComponentConfig, Ending, GameError, Observation, StateGraph, StepResult, hookimpl
+from cbrcore import Action, ComponentConfig, Ending, Fingerprint, GameError, Observation, StateGraph, StepResult, hookimpl
 from cbrcore.interfaces import Places
 
 class Settings(ComponentConfig):
@@ -73,7 +74,8 @@ class Trouble:
         names = ("drop book", "take book")
         actions = tuple(Action(n, n.replace("book", "{}"), ("book",), ("book",)) for n in names)
         return Observation(text, "A room.", "", actions, StateGraph.of([("book", "in", "room")]),
-            float(self.score), 1.0, last_action=last, game="room", steps=self.steps)
+            float(self.score), 1.0, last_action=last, game="room", steps=self.steps,
+            fingerprint=Fingerprint("s", "w", text))
     def reset(self, game, seed):
         self.at("reset")
         self.score = self.steps = 0
@@ -91,6 +93,8 @@ class Gifted(Trouble):
     def object_places(self, split): return {"book": {"room", "shelf"}}
     def metrics(self): return {"calls": 3.0}
     def content(self, game): return f"{game}'s own"
+    def state(self): return {"known": getattr(self, "known", 0)}
+    def load_state(self, state): self.known = state["known"]
     def places(self, seen):
         self.asked = getattr(self, "asked", 0) + 1
         return Places(seen.game, {"room": {"go up": None, "go in": "hut"}}, {"book": seen.text}, str(self.asked),
@@ -189,7 +193,9 @@ class TestContract(EnvironmentSuite):
 def test_it_has_the_abilities_of_the_environment(make):
     usual, gifted = make(), make(use="gifted")
     assert isinstance(usual, ConcurrentEnvironment)
-    assert not isinstance(usual, KnowsPlaces | KnowsContents | PlaysSlowly | ReportsMetrics | TellsPlaces)
+    assert not isinstance(
+        usual, KnowsPlaces | KnowsContents | PlaysSlowly | ReportsMetrics | TellsPlaces | KeepsState
+    )
     assert isinstance(gifted, KnowsPlaces)
     assert isinstance(gifted, ReportsMetrics)
     assert gifted.object_places("train") == {"book": {"room", "shelf"}}
@@ -199,6 +205,10 @@ def test_it_has_the_abilities_of_the_environment(make):
     assert isinstance(gifted, KnowsContents)
     assert gifted.content("room") == "room's own"
     assert gifted.handicaps == {"graph": "true"}
+    assert gifted.reset("room", 1).fingerprint == Fingerprint("s", "w", "Hello.")
+    assert isinstance(gifted, KeepsState)
+    gifted.load_state({"known": 5})
+    assert gifted.state() == {"known": 5}
 
 
 def test_a_map_is_read_in_the_child_once_for_an_observation(make):

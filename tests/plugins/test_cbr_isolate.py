@@ -36,7 +36,8 @@ from cbrcore.types import Action, Ending, Fingerprint, StateGraph, StepResult
 TROUBLE = '''
 """One room, one thing; misbehaves on demand."""
 import os, pathlib, signal, sys, time
-from cbrcore import Action, ComponentConfig, Ending, Fingerprint, GameError, Observation, StateGraph, StepResult, hookimpl
+from cbrcore import Action, ComponentConfig, Ending, Fingerprint, GameError, Observation, StateGraph, StepResult
+from cbrcore import hookimpl
 from cbrcore.interfaces import Places
 
 class Settings(ComponentConfig):

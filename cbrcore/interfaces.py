@@ -321,11 +321,9 @@ class Quantizer(Trainable, Protocol):
 
 @dataclass(frozen=True)
 class RetainItem:
-    """One executed action of the running episode, as retain policies see it.
-
-    `key` is None for an action without seeds; such items cannot be stored. `td_error` is None until
-    the next state's value is known. `situation` is what the key was made of, beside the action's seeds.
-    """
+    """One executed action of the running episode, as retain policies see it. `key` is None for an action without
+    seeds; such items cannot be stored. `td_error` is None until the next state's value is known. `situation` is
+    what the key was made of, beside the action's seeds; `before`, `after`: what was seen, where that is known."""
 
     key: Tensor | None
     action: Action
@@ -333,6 +331,8 @@ class RetainItem:
     reward: float
     td_error: float | None = None
     situation: Situation = None
+    before: Observation | None = None
+    after: Observation | None = None
 
 
 @runtime_checkable

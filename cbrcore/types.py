@@ -214,11 +214,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Match:
-    """A case retrieved for one context, with its relevance delta in [0, 1].
-
-    `against` is the relevance of the most similar case that failed with the same template, where such cases are
-    kept (`memory.outcome: both`).
-    """
+    """A case retrieved for one context, with its relevance delta in [0, 1]; `against` is that of the most similar
+    case that failed with the same template, where such cases are kept (`memory.outcome: both`)."""
 
     case: Case
     relevance: float

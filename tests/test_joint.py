@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -21,7 +23,7 @@ from test_memory import HERE
 from torch import nn
 
 from cbr_joint.agent import JointAgent
-from cbr_joint.config import JointConfig
+from cbr_joint.config import JointConfig, JointLearnerConfig
 from cbr_joint.learner import JointLearner
 from cbr_memory.memory import CaseMemory
 from cbr_text.agent import TextAgent
@@ -35,7 +37,7 @@ from cbrcore.rng import Streams
 from cbrcore.runs.assemble import Parts
 from cbrcore.runs.folder import METRICS_FILE
 from cbrcore.testing import WordHashEncoder
-from cbrcore.types import Ending, StateGraph, StepResult, Transition
+from cbrcore.types import Action, Ending, StateGraph, StepResult, Transition
 
 TABLE = {"book": [1.0, 0.0, 0.2], "novel": [0.9, 0.3, 0.0], "plate": [0.0, 1.0, 0.1], "shelf": [0.0, 0.1, 0.3]}
 LOOK, TAKE_NOVEL, TAKE_PLATE = act("look"), act("take {}", "novel"), act("take {}", "plate")
@@ -223,6 +225,51 @@ def test_a_step_that_pays_no_second_time_teaches_the_retriever_nothing_by_itself
     assert trained.pop_losses()["loss_retriever"] is None
 
 
+def l_r(made: CaseBasedReasoner, action: Action, *, right: bool) -> float:
+    """Of one of the candidates, with the weights as they are."""
+    rows, names = made.retriever.encoder.rows, {"put novel on shelf": (1, 3), "take novel": (1,)}[action.text]
+    key = torch.tensor(TABLE["book"]) + (torch.tensor(TABLE["shelf"]) if len(names) == 2 else 0.0)
+    sim = torch.cosine_similarity(rows[list(names)].sum(dim=0), key, dim=0).item()
+    return 0.5 * (1 - sim) ** 2 if right else 0.5 * max(0.0, 0.5 - 1 + sim) ** 2
+
+
+def of_outcomes(made: CaseBasedReasoner, outcome_steps: int, update_every: int) -> JointLearner:
+    trained = JointLearner(JointLearnerConfig(outcome_steps=outcome_steps))
+    trained.begin([made], CONFIG.model_copy(update={"update_every": update_every}), Streams(3), Stopwatch())
+    return trained
+
+
+@pytest.mark.parametrize(("outcome_steps", "right"), [(1, False), (2, True), (3, True)])
+def test_the_rewards_of_the_next_steps_count_for_a_candidate_if_asked_to(outcome_steps, right):
+    """TAKE_NOVEL earns nothing, the next step does; both were candidates."""
+    made = reasoner()
+    rewarded, failed, _ = steps(made)
+    expected = l_r(made, TAKE_NOVEL, right=right) + l_r(made, NOVEL_SHELF, right=True)
+    trained = of_outcomes(made, outcome_steps, update_every=9)
+    trained.took_step(0, failed)
+    trained.took_step(0, replace(rewarded, result=StepResult(OFFERED, 1.0, Ending.WON)))
+    trained.round_of_steps_done()
+    assert trained.pop_losses()["loss_retriever"] == pytest.approx(expected / 2)
+
+
+def test_a_step_of_an_earlier_window_has_its_loss_when_its_outcome_is_known():
+    """Windows of one step, outcomes of two. L_r is that of the weights of then; the agent's losses are those of
+    the window's own step alone."""
+    made = reasoner()
+    _, failed, look = steps(made)
+    trained = of_outcomes(made, outcome_steps=2, update_every=1)
+    trained.took_step(0, failed)
+    trained.round_of_steps_done()
+    assert trained.pop_losses()["loss_retriever"] is None
+    value, expected = made.agent.value.item(), l_r(made, TAKE_NOVEL, right=True)
+    trained.took_step(0, replace(look, result=StepResult(OFFERED, 1.0, Ending.WON)))
+    trained.round_of_steps_done()
+    losses = trained.pop_losses()
+    assert losses["loss_retriever"] == pytest.approx(expected)
+    assert losses["loss_value"] == pytest.approx(0.5 * 0.5 * (1.0 - value) ** 2)
+    assert trained.outcomes.take() == []
+
+
 def test_a_frozen_retriever_stays_as_it_is():
     made = reasoner()
     before = [value.detach().clone() for value in _parameters(made)]
@@ -271,9 +318,14 @@ def _joint(monkeypatch):
 
 
 @pytest.mark.usefixtures("_joint")
+@pytest.mark.parametrize("outcome_steps", [1, 7])
 @pytest.mark.parametrize("num_envs", [1, 3])
 @pytest.mark.parametrize("stop_after", [6, 11, 16])
-def test_an_interrupted_and_resumed_joint_run_equals_the_uninterrupted_one(tmp_path, stop_after, num_envs):
+def test_an_interrupted_and_resumed_joint_run_equals_the_uninterrupted_one(
+    tmp_path, monkeypatch, stop_after, num_envs, outcome_steps
+):
+    config = JointLearnerConfig(outcome_steps=outcome_steps)
+    monkeypatch.setattr(toy_run, "A2cLearner", lambda: JointLearner(config))
     settings = {"num_envs": num_envs, "checkpoint_every": 2}
     whole = toy_run.run(tmp_path / "whole", **settings)
     with pytest.raises(Interrupted):

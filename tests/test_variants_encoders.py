@@ -28,6 +28,7 @@ ENCODERS = {
 }
 POLICIES = {
     "last_k": "{use: cbr_retain/last_k, k: 3}",
+    "needed": "{use: cbr_retain/needed, k: 5}",
     "rewarded_only": "{use: cbr_retain/rewarded_only}",
     "td_error": "{use: cbr_retain/td_error}",
 }
@@ -76,7 +77,8 @@ def test_the_text_based_retriever_trains_on_jericho(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("policy", "keeps_unrewarded"), [("last_k", True), ("rewarded_only", False), ("td_error", True)]
+    ("policy", "keeps_unrewarded"),
+    [("last_k", True), ("needed", True), ("rewarded_only", False), ("td_error", True)],
 )
 def test_every_retain_policy_keeps_what_it_is_for(policy, keeps_unrewarded, tmp_path):
     retriever = check(variant("twc", retain_policy=POLICIES[policy]), tmp_path / "run")

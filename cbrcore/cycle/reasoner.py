@@ -199,7 +199,8 @@ class CaseBasedReasoner:
             return
         action = self.retriever.view(decision.action)
         key = self.retriever.keys(trace.situation, [action.seeds])[0] if action.seeds else None
-        self._buffer.append(RetainItem(key, action, len(self._buffer), result.reward, situation=trace.situation))
+        known = result.reward, None, trace.situation, trace.agent_input.observation, result.observation
+        self._buffer.append(RetainItem(key, action, len(self._buffer), *known))
 
     def retain(self, rng: np.random.Generator, provenance: Provenance, *, env_steps: int) -> int:
         """After a rewarded step: store what the retain policy picks from the buffer; returns how many items.

@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from cbr_a2c.a2c import a2c_loss
+from cbr_a2c.config import A2cConfig
 from cbr_a2c.contrastive import contrastive_loss
 from cbr_a2c.optimizer import GuardedAdam, load_optimizers, optimizer_tensors
+from cbr_a2c.outcomes import Outcome, Outcomes
 from cbr_a2c.windows import LossMeans, Windows, training_mode
-from cbrcore.config import NoSettings, TrainingConfig
+from cbrcore.config import TrainingConfig
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.interfaces import Build, Stopwatch
@@ -26,11 +28,12 @@ class A2cLearner:
     reused it is L_r alone [P §5]. Rewards of reused steps still count in the returns of earlier steps.
     """
 
-    def __init__(self, config: NoSettings | None = None, build: Build | None = None) -> None:
+    def __init__(self, config: A2cConfig | None = None, build: Build | None = None) -> None:
+        self.config = config or A2cConfig()
         self.losses = LossMeans()
 
     def __repr__(self) -> str:
-        return "A2cLearner()"
+        return f"A2cLearner(outcome_steps={self.config.outcome_steps})"
 
     def begin(
         self, players: Sequence[CaseBasedReasoner], training: TrainingConfig, streams: Streams, clock: Stopwatch
@@ -38,6 +41,7 @@ class A2cLearner:
         """Make the optimisers, one for the agent and one for the retriever."""
         self.player, self.training, self.streams, self.clock = players[0], training, streams, clock
         self.windows = Windows(players, training)
+        self.outcomes = Outcomes(len(players), self.config.outcome_steps)
         retriever = self.player.retriever
         self.agent_optimizer = GuardedAdam(
             "agent",
@@ -55,16 +59,18 @@ class A2cLearner:
     def took_step(self, seat: int, transition: Transition) -> None:
         """Collect a step."""
         self.windows.add(seat, transition)
+        self.outcomes.add(seat, transition)
 
     def round_of_steps_done(self) -> None:
         """Update when a window is full, or when every episode has ended."""
         if not self.windows.due:
             return
         steps, returns = self.windows.take(valued=self.agent_optimizer.active)
+        outcomes = self.outcomes.take()
         with self.clock.part("update"):
             self._update_agent(steps, returns)
             if self.player.retriever is not None:
-                self._update_retriever(self.player.retriever, steps)
+                self._update_retriever(self.player.retriever, outcomes)
 
     def _update_agent(self, steps: list[Transition], returns: list[float]) -> None:
         """L_pi + L_v + L_e on the steps whose action was the agent's own."""
@@ -83,18 +89,20 @@ class A2cLearner:
             self.agent_optimizer.step(loss.total)
         self.losses.note(**loss.means())
 
-    def _update_retriever(self, retriever: Retriever, steps: list[Transition]) -> None:
+    def _update_retriever(self, retriever: Retriever, outcomes: Sequence[Outcome]) -> None:
         """L_r between the executed action's context and the retrieved key. Steps that put an already scored
         object back in place are left out: they earn nothing although they are right."""
-        reused = [step for step in steps if step.decision.source == "reuse" and not step.result.rescored]
-        if not reused or not self.retriever_optimizer.active:
+        of_reuse = (each for each in outcomes if each.step.decision.source == "reuse")
+        told = [each for each in of_reuse if not each.step.result.rescored]
+        if not told or not self.retriever_optimizer.active:
             return
+        reused = [each.step for each in told]
         pairs = [(step.trace.situation, step.decision.chosen.seeds) for step in reused if step.decision.chosen]
         keys = torch.stack([step.trace.matched_key for step in reused])  # [n, ...]
         with training_mode(retriever.encoder, retriever.quantizer, streams=self.streams, name="retriever-update"):
             contexts = retriever.encoder.contexts_of_pairs(pairs)  # [n, d]
             similarity = retriever.quantizer.similarity(contexts, keys)  # [n]
-            failed = torch.tensor([step.result.reward <= 0 for step in reused]).to(similarity)
+            failed = torch.tensor([each.failed for each in told]).to(similarity)
             loss = contrastive_loss(similarity, failed, margin=self.training.margin).sum()
             done = self.retriever_optimizer.step(loss + retriever.quantizer.regularizer(contexts))
             if done:

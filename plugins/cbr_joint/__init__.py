@@ -21,6 +21,7 @@ def register_learners(registry: Registrar) -> None:
     registry.add(
         "joint",
         factory="cbr_joint.learner:JointLearner",
+        config="cbr_joint.config:JointLearnerConfig",
         summary="one optimiser for a joint agent and the retriever, on the sum of all losses [P App. E]",
         requires=("torch",),
     )

@@ -11,9 +11,11 @@ from torch import Tensor
 from cbr_a2c.a2c import a2c_loss
 from cbr_a2c.contrastive import contrastive_loss
 from cbr_a2c.optimizer import GuardedAdam, load_optimizers, optimizer_tensors
+from cbr_a2c.outcomes import Outcome, Outcomes
 from cbr_a2c.windows import LossMeans, Windows, training_mode
+from cbr_joint.config import JointLearnerConfig
 from cbr_joint.offered import Offered, offered_again
-from cbrcore.config import NoSettings, TrainingConfig
+from cbrcore.config import TrainingConfig
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.cycle.retriever import Retriever
 from cbrcore.errors import CbrError
@@ -24,13 +26,17 @@ from cbrcore.types import Transition
 
 class JointLearner:
     """Every action is the agent's own, so L_pi + L_v + L_e are those of all steps, and L_r is added where the
-    action was also a candidate. One optimiser, which holds all parameters, minimises the sum."""
+    action was also a candidate. One optimiser, which holds all parameters, minimises the sum.
 
-    def __init__(self, config: NoSettings | None = None, build: Build | None = None) -> None:
+    A step whose outcome becomes known later than its window (`outcome_steps`) has its L_r then: what it was
+    offered is computed again once more."""
+
+    def __init__(self, config: JointLearnerConfig | None = None, build: Build | None = None) -> None:
+        self.config = config or JointLearnerConfig()
         self.losses = LossMeans()
 
     def __repr__(self) -> str:
-        return "JointLearner()"
+        return f"JointLearner(outcome_steps={self.config.outcome_steps})"
 
     def begin(
         self, players: Sequence[CaseBasedReasoner], training: TrainingConfig, streams: Streams, clock: Stopwatch
@@ -48,6 +54,7 @@ class JointLearner:
             )
         self.retriever: Retriever = self.player.retriever
         self.windows = Windows(players, training)
+        self.outcomes = Outcomes(len(players), self.config.outcome_steps)
         self.optimizer = GuardedAdam(
             "agent and retriever",
             self.player.agent.parameters(),
@@ -59,15 +66,16 @@ class JointLearner:
     def took_step(self, seat: int, transition: Transition) -> None:
         """Collect a step."""
         self.windows.add(seat, transition)
+        self.outcomes.add(seat, transition)
 
     def round_of_steps_done(self) -> None:
         """Update when a window is full, or when every episode has ended."""
         if self.windows.due:
             steps, returns = self.windows.take(valued=self.optimizer.active)
             with self.clock.part("update"):
-                self._update(steps, returns)
+                self._update(steps, returns, self.outcomes.take())
 
-    def _update(self, steps: list[Transition], returns: list[float]) -> None:
+    def _update(self, steps: list[Transition], returns: list[float], outcomes: Sequence[Outcome]) -> None:
         """One step on L_pi + L_v + L_e + L_r. The agent's losses reach the retriever too, through the relevance of
         the candidates that the agent attends to."""
         retriever, agent = self.retriever, self.player.agent
@@ -75,8 +83,9 @@ class JointLearner:
             agent, retriever.encoder, retriever.quantizer, streams=self.streams, name="joint-update"
         ):
             frozen = not self.training.retriever_learning_rate
-            offered = None if frozen else offered_again(retriever, [step.trace for step in steps])
-            relevance = offered.relevance if offered else [None] * len(steps)
+            late = _others(steps, outcomes)
+            offered = None if frozen else offered_again(retriever, [step.trace for step in (*steps, *late)])
+            relevance = offered.relevance[: len(steps)] if offered else [None] * len(steps)
             inputs = [
                 replace(step.trace.agent_input, relevance=row) for step, row in zip(steps, relevance, strict=True)
             ]
@@ -87,17 +96,20 @@ class JointLearner:
                 value_weight=self.training.value_weight,
                 entropy_weight=self.training.entropy_weight,
             )
-            total = loss.total + (self._retriever_loss(steps, offered) if offered else 0.0)
+            total = loss.total + (self._retriever_loss([*steps, *late], outcomes, offered) if offered else 0.0)
             if self.optimizer.step(total) and offered:
                 retriever.quantizer.maintain(offered.contexts.detach(), self.streams.torch("maintain"))
         self.losses.note(**loss.means())
 
-    def _retriever_loss(self, steps: list[Transition], offered: Offered) -> Tensor:
+    def _retriever_loss(
+        self, steps: Sequence[Transition], outcomes: Sequence[Outcome], offered: Offered
+    ) -> Tensor:
         """L_r of the steps whose action was a candidate, and what keeps the quantizer close to its data."""
+        rows = {id(step): row for step, row in zip(steps, offered.relevance, strict=True)}
         taken = [
-            (row[step.trace.agent_input.candidates.index(step.decision.chosen)], step.result.reward <= 0)
-            for step, row in zip(steps, offered.relevance, strict=True)
-            if step.decision.chosen is not None and not step.result.rescored
+            (rows[id(step)][step.trace.agent_input.candidates.index(step.decision.chosen)], outcome.failed)
+            for outcome in outcomes
+            if (step := outcome.step).decision.chosen is not None and not step.result.rescored
         ]
         regularizer = self.retriever.quantizer.regularizer(offered.contexts)
         if not taken:
@@ -126,3 +138,10 @@ class JointLearner:
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """Continue from a checkpoint."""
         load_optimizers({"agent_optimizer": self.optimizer}, tensors)
+
+
+def _others(steps: Sequence[Transition], outcomes: Sequence[Outcome]) -> list[Transition]:
+    """The steps of earlier windows whose outcome is known now and whose action was a candidate."""
+    known = {id(step) for step in steps}
+    later = (outcome.step for outcome in outcomes if id(outcome.step) not in known)
+    return [step for step in later if step.decision.chosen is not None]

@@ -14,6 +14,13 @@ def register_retain_policies(registry: Registrar) -> None:
         requires=(),
     )
     registry.add(
+        "needed",
+        factory="cbr_retain.needed:Needed",
+        config="cbr_retain.config:NeededConfig",
+        summary="of the k most recent actions those that the reward needed; not in the paper",
+        requires=(),
+    )
+    registry.add(
         "rewarded_only",
         factory="cbr_retain.policies:RewardedOnly",
         config="cbrcore.config:NoSettings",

@@ -19,3 +19,10 @@ class TdErrorConfig(ComponentConfig):
 
     k: Annotated[int, Field(ge=1)] = 3
     """Actions stored per reward, the rewarded one included; 3 in the paper's ablation."""
+
+
+class NeededConfig(ComponentConfig):
+    """`needed`: not in the paper."""
+
+    k: Annotated[int, Field(ge=1)] = 3
+    """How far back it looks: only the last k actions, the rewarded one included, can be stored."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from parts import PullingQuantizer
 from test_joint import LOOK, NOVEL_SHELF, OFFERED, ObedientAgent, reasoner
 
+from cbr_a2c.config import A2cConfig
 from cbr_a2c.learner import A2cLearner
 from cbr_a2c.windows import LossMeans, Windows, training_mode
-from cbrcore.config import NoSettings, TrainingConfig
+from cbrcore.config import TrainingConfig
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.interfaces import Build, Stopwatch
 from cbrcore.rng import Streams
@@ -24,7 +27,14 @@ CONFIG = TrainingConfig(
 
 class TestA2cLearner(LearnerSuite):
     def make(self, build: Build) -> A2cLearner:
-        return A2cLearner(NoSettings(), build)
+        return A2cLearner(A2cConfig(), build)
+
+
+class TestA2cLearnerThatWaits(LearnerSuite):
+    """For outcomes that reach over its windows of three steps."""
+
+    def make(self, build: Build) -> A2cLearner:
+        return A2cLearner(A2cConfig(outcome_steps=5), build)
 
 
 def player(pull: float = 0.0) -> CaseBasedReasoner:
@@ -46,9 +56,11 @@ def own_step(made: CaseBasedReasoner, ending: Ending | None = None) -> Transitio
     return Transition(OFFERED, Decision(LOOK, "agent"), StepResult(OFFERED, 0.0, ending), trace)
 
 
-def learn(made: CaseBasedReasoner, *steps: Transition, config: TrainingConfig = CONFIG) -> A2cLearner:
+def learn(
+    made: CaseBasedReasoner, *steps: Transition, config: TrainingConfig = CONFIG, outcome_steps: int = 1
+) -> A2cLearner:
     """An update on these steps of one episode; the last one ends it."""
-    learner = A2cLearner()
+    learner = A2cLearner(A2cConfig(outcome_steps=outcome_steps))
     learner.begin([made], config, Streams(3), Stopwatch())
     for transition in steps:
         learner.took_step(0, transition)
@@ -89,10 +101,59 @@ def test_an_update_follows_the_gradient_of_l_r_and_of_the_quantizers_regularizer
     assert learner.pop_losses()["loss_retriever"] == pytest.approx(sum(losses).item() / len(rewards))
 
 
-def test_putting_a_scored_object_back_teaches_the_retriever_nothing():
+def test_the_rewards_of_the_next_steps_count_for_a_reused_one_if_asked_to():
+    """0 0 1 0 0 with three steps each: the first three are right, the last two failed. As the paper has it, the
+    third alone is right."""
+    rewards, endings = [0.0, 0.0, 1.0, 0.0, 0.0], [None] * 4 + [Ending.LOST]
+    for outcome_steps, right in ((1, [2]), (2, [1, 2]), (3, [0, 1, 2]), (9, [0, 1, 2])):
+        made, twin = player(), player()
+        steps = [step(made, *pair) for pair in zip(rewards, endings, strict=True)]
+        learner = learn(made, *steps, outcome_steps=outcome_steps)
+        sim = similarity(twin)
+        good, bad = 0.5 * (1 - sim) ** 2, 0.5 * (0.5 - 1 + sim).clamp(min=0) ** 2
+        loss = len(right) * good + (len(rewards) - len(right)) * bad
+        loss.backward()
+        torch.testing.assert_close(made.retriever.encoder.rows.grad, twin.retriever.encoder.rows.grad)
+        assert learner.pop_losses()["loss_retriever"] == pytest.approx(loss.item() / len(rewards))
+
+
+def test_a_step_whose_outcome_is_not_known_waits_for_the_next_window():
+    """Windows of two, outcomes of three: 0 0 | 1 0 | 0, and the episode is over."""
+    made = player()
+    learner = A2cLearner(A2cConfig(outcome_steps=3))
+    learner.begin([made], CONFIG.model_copy(update={"update_every": 2}), Streams(3), Stopwatch())
+    losses = []
+    for reward, ending in ((0.0, None), (0.0, None), (1.0, None), (0.0, None), (0.0, Ending.LOST)):
+        sim = similarity(made).item()
+        learner.took_step(0, step(made, reward, ending))
+        learner.round_of_steps_done()
+        losses.append((learner.pop_losses()["loss_retriever"], 0.5 * (1 - sim) ** 2, 0.5 * max(0, sim - 0.5) ** 2))
+    found, good, bad = zip(*losses, strict=True)
+    assert found[:3] == (None, None, None)  # the first window: nothing is known; then the next one is not full
+    assert found[3] == pytest.approx(good[3])  # the first two steps, both right
+    assert found[4] == pytest.approx((good[4] + 2 * bad[4]) / 3)  # the rewarded one, and two that failed
+
+
+def test_the_agents_own_rewards_count_for_the_reused_step_before_them():
+    made, twin = player(), player()
+    own = own_step(made, Ending.LOST)
+    rewarded = replace(own, result=replace(own.result, reward=1.0))
+    learner = learn(made, step(made, 0.0), rewarded, outcome_steps=2)
+    assert learner.pop_losses()["loss_retriever"] == pytest.approx(0.5 * (1 - similarity(twin).item()) ** 2)
+
+
+def test_without_a_memory_no_outcome_is_kept():
+    made = CaseBasedReasoner(ObedientAgent())
+    _, trace = made.decide(OFFERED, np.random.default_rng(0))
+    alone = Transition(OFFERED, Decision(LOOK, "agent"), StepResult(OFFERED, 0.0, Ending.LOST), trace)
+    assert learn(made, alone, outcome_steps=3).outcomes.take() == []
+
+
+@pytest.mark.parametrize("outcome_steps", [1, 3])
+def test_putting_a_scored_object_back_teaches_the_retriever_nothing(outcome_steps):
     """Neither alone nor among others: nothing is earned, yet the action is right."""
     made, twin = player(), player()
-    learner = learn(made, step(made, 0.0, Ending.LOST, rescored=True))
+    learner = learn(made, step(made, 0.0, Ending.LOST, rescored=True), outcome_steps=outcome_steps)
     assert learner.pop_losses()["loss_retriever"] is None
     assert made.retriever.encoder.rows.grad is None
     mixed = learn(made, step(made, 1.0), step(made, 0.0, rescored=True), step(made, 0.0, Ending.LOST))

@@ -16,7 +16,7 @@ import cbr_joint
 from cbr_bike.agent import BikeAgent
 from cbr_bike.config import BikeConfig
 from cbr_joint.agent import JointAgent
-from cbr_joint.config import JointConfig
+from cbr_joint.config import JointConfig, JointLearnerConfig
 from cbr_joint.learner import JointLearner
 from cbr_joint.selector import ActionSelector
 from cbr_kga2c.agent import Kga2cAgent
@@ -86,10 +86,17 @@ class TestJointBike(AgentSuite):
 
 class TestJointLearner(LearnerSuite):
     def make(self, build: Build) -> JointLearner:
-        return JointLearner(NoSettings(), build)
+        return JointLearner(JointLearnerConfig(), build)
 
     def player(self, build: Build) -> CaseBasedReasoner:
         return CaseBasedReasoner(joint(build), sample_player().retriever)
+
+
+class TestJointLearnerThatWaits(TestJointLearner):
+    """For outcomes that reach over its windows of three steps."""
+
+    def make(self, build: Build) -> JointLearner:
+        return JointLearner(JointLearnerConfig(outcome_steps=5), build)
 
 
 def selector(nothing: list[float], trust: float = 0.0) -> ActionSelector:

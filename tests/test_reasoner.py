@@ -417,6 +417,19 @@ def test_retain_policies_see_the_episode_with_td_errors_of_all_but_the_last_step
     assert len(policy.seen) == 1  # a new episode starts with an empty buffer
 
 
+def test_retain_policies_see_what_was_before_and_after_each_action():
+    policy = Recorder()
+    r = reasoner(policy=policy)
+    seen = [observation(TAKE_NOVEL), observation(NOVEL_RACK), observation(NOVEL_SHELF)]
+    for before, after, reward in zip(seen, seen[1:], (0.0, 1.0), strict=False):
+        decision, trace = r.decide(before, rng())
+        r.observe(decision, trace, StepResult(after, reward))
+        r.retain(rng(), Provenance("g", 0, 1, 0, reward), env_steps=1)
+    assert [item.before for item in policy.seen] == seen[:2]
+    assert [item.after for item in policy.seen] == seen[1:]
+    assert [item.reward for item in policy.seen] == [0.0, 1.0]
+
+
 def test_agent_state_advances_once_per_step_and_not_for_a_value():
     r = reasoner()
     for step in range(3):

@@ -254,15 +254,17 @@ def test_the_rewards_of_the_next_steps_count_for_a_candidate_if_asked_to(outcome
 
 def test_a_step_of_an_earlier_window_has_its_loss_when_its_outcome_is_known():
     """Windows of one step, outcomes of two. L_r is that of the weights of then; the agent's losses are those of
-    the window's own step alone."""
-    made = reasoner()
-    _, failed, look = steps(made)
+    the window's own step alone, which was offered less."""
+    made, less = reasoner(), observation(LOOK, TAKE_NOVEL)
+    _, failed, _ = steps(made)
+    rng = np.random.default_rng(0)
+    decision, trace = next(each for each in (made.decide(less, rng) for _ in range(40)) if each[0].action == LOOK)
     trained = of_outcomes(made, outcome_steps=2, update_every=1)
     trained.took_step(0, failed)
     trained.round_of_steps_done()
     assert trained.pop_losses()["loss_retriever"] is None
     value, expected = made.agent.value.item(), l_r(made, TAKE_NOVEL, right=True)
-    trained.took_step(0, replace(look, result=StepResult(OFFERED, 1.0, Ending.WON)))
+    trained.took_step(0, Transition(less, decision, StepResult(less, 1.0, Ending.WON), trace))
     trained.round_of_steps_done()
     losses = trained.pop_losses()
     assert losses["loss_retriever"] == pytest.approx(expected)

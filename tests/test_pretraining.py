@@ -482,7 +482,7 @@ def test_what_a_run_played_before_it_began_is_in_its_results(tmp_path, stop_afte
 # -- the command -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("collector", ["random", "{use: cbr_kga2c/kga2c, unit: sentence, hidden: 8}"])
+@pytest.mark.parametrize("collector", ["random", "{use: cbr_kga2c/scorer, unit: sentence, hidden: 8}"])
 def test_the_command_pretrains_and_a_recipe_points_to_it(cbr, tmp_path, collector):
     made = tmp_path / "retriever"
     more = ["--set", "training.pretrain.episodes=8"]
@@ -492,7 +492,7 @@ def test_the_command_pretrains_and_a_recipe_points_to_it(cbr, tmp_path, collecto
         "rewarded, same template", "rewarded, different templates", "rewarded and not, same template",
     ]  # fmt: skip
     facts = json.loads((made / "pretraining.json").read_text())
-    assert facts["collector"] == ("uniform random" if collector == "random" else "cbr_kga2c/kga2c")
+    assert facts["collector"] == ("uniform random" if collector == "random" else "cbr_kga2c/scorer")
     assert facts["rewarded"] > 0
     points = ["--set", f"training.pretrain.retriever={made}", "--set", "evaluation.splits=[]"]
     used = cbr("run", SMOKE, *points, "--out", tmp_path / "run")
@@ -533,7 +533,7 @@ def test_wrong_input_ends_with_one_clear_error(cbr, tmp_path, arguments, says):
 @pytest.mark.parametrize(
     "setting",
     ["context_encoder.heads=2", "quantizer.codes=4", "memory.threshold=0.5", "agent.unit=observation",
-     "agent.use=cbr_kga2c/kga2c", "retain_policy.k=2", " memory.capacity=5"],
+     "agent.use=cbr_kga2c/scorer", "retain_policy.k=2", " memory.capacity=5"],
 )  # fmt: skip
 def test_a_setting_of_a_part_that_the_collector_has_not_is_the_recipes_alone(setting):
     registry = load_plugins().registry

@@ -37,7 +37,7 @@ class JointAgent(nn.Module):
         if not isinstance(self.agent, TakesFeatures) or self.agent.action_features != self.selector.dim:
             raise CbrError(
                 f"{config.agent.use} cannot be told about candidates: it takes in no features of actions",
-                hint="use cbr_text/text, cbr_tpc/tpc, cbr_kga2c/kga2c or cbr_bike/bike",
+                hint="use cbr_text/text, cbr_tpc/tpc, cbr_kga2c/scorer or cbr_bike/bike",
             )
         self.handicaps = dict(self.agent.handicaps) if isinstance(self.agent, TellsHandicaps) else {}
         self.to(self.device)

@@ -7,9 +7,9 @@ from cbrcore.registry import Registrar
 @hookimpl
 def register_agents(registry: Registrar) -> None:
     registry.add(
-        "kga2c",
-        factory="cbr_kga2c.agent:Kga2cAgent",
-        config="cbr_kga2c.config:Kga2cConfig",
-        summary="text and the state graph [P §6.1]",
+        "scorer",
+        factory="cbr_kga2c.scorer:ScorerAgent",
+        config="cbr_kga2c.config:ScorerConfig",
+        summary="KG-A2C that scores the admissible commands: text and the state graph [P §6.1]",
         requires=("torch", "torch-geometric"),
     )

@@ -9,7 +9,7 @@ from pydantic import Field
 from cbr_nn.config import ReadingConfig
 
 
-class Kga2cConfig(ReadingConfig):
+class ScorerConfig(ReadingConfig):
     """KG-A2C [P §6.1], choosing among the admissible commands."""
 
     inputs: Literal["observation", "parts"] = "observation"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from cbr_kga2c.config import Kga2cConfig
+from cbr_kga2c.config import ScorerConfig
 from cbr_nn.memo import Memo
 from cbr_nn.texts import TextGru, mean_rows
 from cbr_nn.words import pieces
@@ -44,7 +44,7 @@ def bits(score: float, count: int) -> list[float]:
 class PartsReader(nn.Module):
     """[n, 2h] = ReLU(Linear([reader_1(text_1) ; ... ; score in bits])) of the observations."""
 
-    def __init__(self, config: Kga2cConfig, encoder: TextEncoder, project: nn.Linear) -> None:
+    def __init__(self, config: ScorerConfig, encoder: TextEncoder, project: nn.Linear) -> None:
         super().__init__()
         width, names = 2 * config.hidden, INPUTS[config.inputs]
         self.readers = nn.ModuleDict({name: TextGru(encoder, project, config.max_words) for name in names})

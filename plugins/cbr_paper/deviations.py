@@ -20,7 +20,7 @@ from cbrcore.config import expand_path
 from cbrcore.errors import CbrError
 
 TWC, JERICHO = "cbr_twc/twc", "cbr_jericho/jericho"
-GAT, LAST_K, KGA2C = "cbr_seeded_gat/seeded_gat", "cbr_retain/last_k", "cbr_kga2c/kga2c"
+GAT, LAST_K, KGA2C = "cbr_seeded_gat/seeded_gat", "cbr_retain/last_k", "cbr_kga2c/scorer"
 BERT = "bert-base-uncased"
 BERT_BASE = {"model_type": "bert", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
 MEMORY_GROWTH = "memory_growth.yaml"

@@ -9,7 +9,7 @@ import typer
 
 from cbrcore.console import Device, PluginFiles, RecipePath, Sets, checked_recipe, echo, overrides_of, say
 
-DEFAULT_COLLECTOR = "{use: cbr_kga2c/kga2c, unit: sentence, hidden: 64}"
+DEFAULT_COLLECTOR = "{use: cbr_kga2c/scorer, unit: sentence, hidden: 64}"
 
 
 def pretrain(

@@ -19,8 +19,8 @@ from cbr_joint.agent import JointAgent
 from cbr_joint.config import JointConfig, JointLearnerConfig
 from cbr_joint.learner import JointLearner
 from cbr_joint.selector import ActionSelector
-from cbr_kga2c.agent import Kga2cAgent
-from cbr_kga2c.config import Kga2cConfig
+from cbr_kga2c.config import ScorerConfig
+from cbr_kga2c.scorer import ScorerAgent
 from cbr_random.agent import RandomAgent
 from cbr_text.agent import TextAgent
 from cbr_text.config import TextConfig
@@ -40,7 +40,7 @@ EMBEDDED = {"source": "embedded"}
 AGENTS: dict[str, Callable[[Build], nn.Module]] = {
     "text": lambda build: TextAgent(TextConfig(hidden=8), build),
     "tpc": lambda build: TpcAgent(TpcConfig(hidden=8, commonsense=EMBEDDED), build),
-    "kga2c": lambda build: Kga2cAgent(Kga2cConfig(hidden=8), build),
+    "kga2c": lambda build: ScorerAgent(ScorerConfig(hidden=8), build),
     "bike": lambda build: BikeAgent(BikeConfig(hidden=8, commonsense=EMBEDDED), build),
 }
 CASE = Case(0, "put {} on {}", ("sock", "bed"), "put sock on bed", Provenance("game", 0, 1, 0, 1.0))

@@ -10,27 +10,27 @@ import torch
 from graph_agents import LATER, SHIRT, GraphAgentSuite
 
 import cbr_kga2c
-from cbr_kga2c.agent import Kga2cAgent
-from cbr_kga2c.config import Kga2cConfig
+from cbr_kga2c.config import ScorerConfig
 from cbr_kga2c.reading import bits, part
+from cbr_kga2c.scorer import ScorerAgent
 from cbrcore import Observation, StateGraph
 from cbrcore.interfaces import AgentInput, Build
 from cbrcore.registry import Registrar
 from cbrcore.testing import WordHashEncoder
 
 
-def kga2c(build: Build, **settings: Any) -> Kga2cAgent:
+def kga2c(build: Build, **settings: Any) -> ScorerAgent:
     torch.manual_seed(0)
-    return Kga2cAgent(Kga2cConfig(**{"hidden": 8, "unit": "sentence", **settings}), build)
+    return ScorerAgent(ScorerConfig(**{"hidden": 8, "unit": "sentence", **settings}), build)
 
 
 class TestKga2c(GraphAgentSuite):
-    def make(self, build: Build) -> Kga2cAgent:
+    def make(self, build: Build) -> ScorerAgent:
         return kga2c(build)
 
 
 class TestKga2cByParts(GraphAgentSuite):
-    def make(self, build: Build) -> Kga2cAgent:
+    def make(self, build: Build) -> ScorerAgent:
         return kga2c(build, unit="observation", inputs="parts", score_bits=10)
 
 
@@ -39,7 +39,7 @@ def build() -> Build:
     return Build(text_encoder=WordHashEncoder())
 
 
-def logits(agent: Kga2cAgent, seen: Observation) -> torch.Tensor:
+def logits(agent: ScorerAgent, seen: Observation) -> torch.Tensor:
     return agent.train(False).policy([AgentInput(seen, agent.initial_state())])[0].logits
 
 
@@ -98,7 +98,7 @@ def test_the_plugin_offers_it():
     cbr_kga2c.register_agents(registrar)
     (component,) = registrar.components
     assert (component.name, component.load_factory(), component.load_config()) == (
-        "kga2c",
-        Kga2cAgent,
-        Kga2cConfig,
+        "scorer",
+        ScorerAgent,
+        ScorerConfig,
     )

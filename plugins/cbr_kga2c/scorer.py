@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from cbr_kga2c.config import Kga2cConfig
+from cbr_kga2c.config import ScorerConfig
 from cbr_kga2c.reading import PartsReader
 from cbr_nn.graphs import HintedGraph
 from cbr_nn.memo import Memo
@@ -22,14 +22,14 @@ from cbrcore import Build
 from cbrcore.interfaces import AgentInput, PolicyOutput, TextEncoder
 
 
-class Kga2cAgent(nn.Module):
+class ScorerAgent(nn.Module):
     """pi(a|s) and V(s) from the observation text and the state graph.
 
     Shapes: h = hidden, n = inputs in a batch, A = admissible actions of one input. The recurrent state is a
     constant tensor [2h].
     """
 
-    def __init__(self, config: Kga2cConfig, build: Build) -> None:
+    def __init__(self, config: ScorerConfig, build: Build) -> None:
         super().__init__()
         encoder = required_encoder(build, "kga2c")
         self.config = config
@@ -43,7 +43,7 @@ class Kga2cAgent(nn.Module):
         self._memo = Memo(self.parameters())
 
     def __repr__(self) -> str:
-        return f"Kga2cAgent(hidden={self.config.hidden}, inputs={self.config.inputs!r})"
+        return f"ScorerAgent(hidden={self.config.hidden}, inputs={self.config.inputs!r})"
 
     def _reader(self, encoder: TextEncoder) -> nn.Module:
         if self.config.inputs == "observation" and not self.config.score_bits:

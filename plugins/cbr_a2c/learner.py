@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -16,9 +17,27 @@ from cbr_a2c.windows import LossMeans, Windows, training_mode
 from cbrcore.config import TrainingConfig
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.cycle.retriever import Retriever
-from cbrcore.interfaces import Build, Stopwatch
+from cbrcore.interfaces import Build, PolicyOutput, Stopwatch
 from cbrcore.rng import Streams
 from cbrcore.types import Transition
+
+
+class Auxiliary(Protocol):
+    """Further losses of an agent, which are minimised together with those of A2C.
+
+    Attributes:
+        names: of the losses.
+    """
+
+    names: Sequence[str]
+
+    def losses(self, steps: Sequence[Transition], outputs: Sequence[PolicyOutput]) -> Mapping[str, Tensor]:
+        """Each loss by name, weighted and summed over the steps.
+
+        Args:
+            steps: those whose action was the agent's own.
+            outputs: the agent's, for each step, with gradients.
+        """
 
 
 class A2cLearner:
@@ -26,11 +45,21 @@ class A2cLearner:
 
     On a step whose action came from the agent the losses are L_pi + L_v + L_e; on a step whose action was
     reused it is L_r alone [P §5]. Rewards of reused steps still count in the returns of earlier steps.
+
+    Args:
+        auxiliary: losses beside L_pi + L_v + L_e, if there are any.
     """
 
-    def __init__(self, config: A2cConfig | None = None, build: Build | None = None) -> None:
+    def __init__(
+        self,
+        config: A2cConfig | None = None,
+        build: Build | None = None,
+        *,
+        auxiliary: Auxiliary | None = None,
+    ) -> None:
         self.config = config or A2cConfig()
-        self.losses = LossMeans()
+        self.auxiliary = auxiliary
+        self.losses = LossMeans(auxiliary.names if auxiliary else ())
 
     def __repr__(self) -> str:
         return f"A2cLearner(outcome_steps={self.config.outcome_steps})"
@@ -73,21 +102,24 @@ class A2cLearner:
                 self._update_retriever(self.player.retriever, outcomes)
 
     def _update_agent(self, steps: list[Transition], returns: list[float]) -> None:
-        """L_pi + L_v + L_e on the steps whose action was the agent's own."""
+        """L_pi + L_v + L_e, and the auxiliary losses, on the steps whose action was the agent's own."""
         pairs = zip(steps, returns, strict=True)
         own = [(step, target) for step, target in pairs if step.decision.source == "agent"]
         if not own or not self.agent_optimizer.active:
             return
         with training_mode(self.player.agent, streams=self.streams, name="agent-update"):
+            outputs = self.player.agent.policy([step.trace.agent_input for step, _ in own])
             loss = a2c_loss(
-                self.player.agent.policy([step.trace.agent_input for step, _ in own]),
+                outputs,
                 [step.observation.admissible.index(step.decision.action) for step, _ in own],
                 [target for _, target in own],
                 value_weight=self.training.value_weight,
                 entropy_weight=self.training.entropy_weight,
             )
-            self.agent_optimizer.step(loss.total)
-        self.losses.note(**loss.means())
+            further = self.auxiliary.losses([step for step, _ in own], outputs) if self.auxiliary else {}
+            self.agent_optimizer.step(sum(further.values(), loss.total))
+        means = {name: each.item() / len(own) for name, each in further.items()}
+        self.losses.note(**loss.means(), **means)
 
     def _update_retriever(self, retriever: Retriever, outcomes: Sequence[Outcome]) -> None:
         """L_r between the executed action's context and the retrieved key. Steps that put an already scored

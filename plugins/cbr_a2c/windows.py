@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -71,11 +71,16 @@ class Windows:
 
 
 class LossMeans:
-    """Losses since the last metrics row."""
+    """Losses since the last metrics row.
+
+    Args:
+        further: names of losses beside `NAMES`.
+    """
 
     NAMES = ("policy", "value", "entropy", "retriever")
 
-    def __init__(self) -> None:
+    def __init__(self, further: Iterable[str] = ()) -> None:
+        self._names = (*self.NAMES, *further)
         self._losses: dict[str, list[float]] = defaultdict(list)
 
     def note(self, **losses: float) -> None:
@@ -86,7 +91,7 @@ class LossMeans:
 
     def pop(self) -> dict[str, float | None]:
         """Means since the last call as ``loss_<name>``; None where there was no update."""
-        found = {name: self._losses[name] for name in self.NAMES}
+        found = {name: self._losses[name] for name in self._names}
         self._losses.clear()
         return {f"loss_{name}": sum(values) / len(values) if values else None for name, values in found.items()}
 

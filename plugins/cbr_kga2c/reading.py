@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from cbr_kga2c.config import ScorerConfig
+from cbr_kga2c.config import DecoderConfig, ScorerConfig
 from cbr_nn.memo import Memo
+from cbr_nn.stem import ObservationReader
 from cbr_nn.texts import TextGru, mean_rows
 from cbr_nn.words import pieces
 from cbrcore.interfaces import TextEncoder
@@ -44,7 +45,7 @@ def bits(score: float, count: int) -> list[float]:
 class PartsReader(nn.Module):
     """[n, 2h] = ReLU(Linear([reader_1(text_1) ; ... ; score in bits])) of the observations."""
 
-    def __init__(self, config: ScorerConfig, encoder: TextEncoder, project: nn.Linear) -> None:
+    def __init__(self, config: ScorerConfig | DecoderConfig, encoder: TextEncoder, project: nn.Linear) -> None:
         super().__init__()
         width, names = 2 * config.hidden, INPUTS[config.inputs]
         self.readers = nn.ModuleDict({name: TextGru(encoder, project, config.max_words) for name in names})
@@ -60,3 +61,10 @@ class PartsReader(nn.Module):
         scores = vectors[0].new_tensor([bits(observation.score, self._score_bits) for observation in observations])
         merged: Tensor = torch.relu(self.merge(torch.cat([*vectors, scores], dim=1)))  # [n, 2h]
         return merged
+
+
+def reader_of(config: ScorerConfig | DecoderConfig, encoder: TextEncoder, project: nn.Linear) -> nn.Module:
+    """What gives [n, 2h] of the observations as the settings say."""
+    if config.inputs == "observation" and not config.score_bits:
+        return ObservationReader(config, encoder, project)
+    return PartsReader(config, encoder, project)

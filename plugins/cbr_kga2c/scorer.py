@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from cbr_kga2c.config import ScorerConfig
-from cbr_kga2c.reading import PartsReader
+from cbr_kga2c.reading import reader_of
 from cbr_nn.graphs import HintedGraph
 from cbr_nn.memo import Memo
 from cbr_nn.onegraph import OneGraphPolicy
-from cbr_nn.stem import ObservationReader, Seen, TextStem
+from cbr_nn.stem import Seen, TextStem
 from cbr_nn.texts import required_encoder
 from cbrcore import Build
-from cbrcore.interfaces import AgentInput, PolicyOutput, TextEncoder
+from cbrcore.interfaces import AgentInput, PolicyOutput
 
 
 class ScorerAgent(nn.Module):
@@ -31,11 +31,11 @@ class ScorerAgent(nn.Module):
 
     def __init__(self, config: ScorerConfig, build: Build) -> None:
         super().__init__()
-        encoder = required_encoder(build, "kga2c")
+        encoder = required_encoder(build, "KG-A2C")
         self.config = config
         self.device = torch.device(build.device)
         self.project = nn.Linear(encoder.dim, config.hidden, bias=False)
-        self.stem = TextStem(config, encoder, self.project, self._reader(encoder))
+        self.stem = TextStem(config, encoder, self.project, reader_of(config, encoder, self.project))
         self.local = HintedGraph(config, encoder, self.project, config.hint_commands)
         self.action_features = build.action_features
         self.score = OneGraphPolicy(2 * config.hidden, build.action_features)
@@ -44,11 +44,6 @@ class ScorerAgent(nn.Module):
 
     def __repr__(self) -> str:
         return f"ScorerAgent(hidden={self.config.hidden}, inputs={self.config.inputs!r})"
-
-    def _reader(self, encoder: TextEncoder) -> nn.Module:
-        if self.config.inputs == "observation" and not self.config.score_bits:
-            return ObservationReader(self.config, encoder, self.project)
-        return PartsReader(self.config, encoder, self.project)
 
     def initial_state(self) -> Tensor:
         """[2h] zeros; what was encoded in the last episode is forgotten."""

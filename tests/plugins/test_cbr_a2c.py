@@ -200,6 +200,43 @@ def test_an_optimiser_goes_on_from_a_checkpoint_under_its_own_name():
     assert all(torch.equal(value, found[name]) for name, value in learner.tensors().items())
 
 
+# -- further losses --------------------------------------------------------------------------------------------
+
+
+class Strength:
+    """1/2 (strength - 1)^2 of the agent for each of its steps, and a loss that is nothing."""
+
+    names = ("strength", "nothing")
+
+    def __init__(self, made: CaseBasedReasoner) -> None:
+        self.made, self.asked = made, []
+
+    def losses(self, steps, outputs):
+        self.asked.append((list(steps), list(outputs)))
+        strength = self.made.agent.strength
+        return {"strength": len(steps) * 0.5 * (strength - 1).square(), "nothing": 0 * strength}
+
+
+def test_further_losses_are_minimised_in_the_same_step_and_told_by_name():
+    made, twin = player(), player()
+    further = Strength(made)
+    steps = [own_step(made), step(made, 1.0), own_step(made, Ending.LOST)]
+    learner = A2cLearner(auxiliary=further)
+    learner.begin([made], CONFIG, Streams(3), Stopwatch())
+    for transition in steps:
+        learner.took_step(0, transition)
+    learner.round_of_steps_done()
+    plain = learn(twin, own_step(twin), step(twin, 1.0), own_step(twin, Ending.LOST))
+    ((asked, outputs),) = further.asked
+    assert asked == [steps[0], steps[2]]
+    assert len(outputs) == 2
+    expected = twin.agent.strength.grad + 2 * (player().agent.strength.detach() - 1)
+    torch.testing.assert_close(made.agent.strength.grad, expected)
+    losses, others = learner.pop_losses(), plain.pop_losses()
+    assert losses == others | {"loss_strength": pytest.approx(0.5 * 2**2), "loss_nothing": 0.0}
+    assert learner.pop_losses() == dict.fromkeys(losses)
+
+
 # -- windows ---------------------------------------------------------------------------------------------------
 
 

@@ -96,7 +96,7 @@ def test_parts_are_told_apart(build: Build):
 def test_the_plugin_offers_it():
     registrar = Registrar("agent", "cbr_kga2c")
     cbr_kga2c.register_agents(registrar)
-    (component,) = registrar.components
+    component, _ = registrar.components
     assert (component.name, component.load_factory(), component.load_config()) == (
         "scorer",
         ScorerAgent,

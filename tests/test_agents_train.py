@@ -119,6 +119,15 @@ def test_every_agent_trains_jointly_with_the_retriever(agent, games, tmp_path):
     assert type(parts.reasoner.agent.agent).__name__.lower() == f"{COMPONENTS.get(agent, agent)}agent"
 
 
+@pytest.mark.usefixtures("_published")
+@pytest.mark.parametrize("cbr", [False, True], ids=["plain", "cbr"])
+def test_the_decoders_of_kga2c_train_with_their_losses(cbr, tmp_path):
+    check(small_recipe("kga2c_decoder", "jericho", cbr=cbr), tmp_path, cbr=cbr)
+    last = json.loads((tmp_path / "run" / METRICS_FILE).read_text().splitlines()[-1])
+    assert last["loss_template"] > 0
+    assert last["loss_object"] > 0
+
+
 def check(recipe: Recipe, tmp_path: Path, *, cbr: bool) -> Parts:
     """Train it; everything is finite, everything moved, and cases were used if there are any."""
     parts, before = train(recipe, tmp_path / "run")

@@ -20,7 +20,8 @@ from cbrcore.config import expand_path
 from cbrcore.errors import CbrError
 
 TWC, JERICHO = "cbr_twc/twc", "cbr_jericho/jericho"
-GAT, LAST_K, KGA2C = "cbr_seeded_gat/seeded_gat", "cbr_retain/last_k", "cbr_kga2c/scorer"
+GAT, LAST_K = "cbr_seeded_gat/seeded_gat", "cbr_retain/last_k"
+SCORER, DECODER = "cbr_kga2c/scorer", "cbr_kga2c/decoder"
 BERT = "bert-base-uncased"
 BERT_BASE = {"model_type": "bert", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
 MEMORY_GROWTH = "memory_growth.yaml"
@@ -165,5 +166,8 @@ def _of_pretraining(group: Group) -> Iterator[str]:
 
 def _of_kga2c(recipe: Flat) -> Iterator[str]:
     """The published agent generates commands; ours cannot be set beside it without a word."""
-    if any(recipe.get(f"{agent}.use") == KGA2C for agent in AGENTS):
+    used = {recipe.get(f"{agent}.use") for agent in AGENTS}
+    if SCORER in used:
         yield "KG-A2C scores admissible commands (the published KG-A2C generates a template and its objects)"
+    if DECODER in used:
+        yield "KG-A2C decodes admissible commands alone (the published KG-A2C may generate what the game refuses)"

@@ -23,7 +23,8 @@ from cbr_entity.config import EntityConfig
 from cbr_entity.encoder import EntityEncoder
 from cbr_jericho.graphs import Map, RoomScene, TextScenes
 from cbr_jericho.naming import PLAYER, node_name, number_duplicates, room_title, which_node
-from cbr_kga2c.config import ScorerConfig
+from cbr_kga2c.config import DecoderConfig, ScorerConfig
+from cbr_kga2c.decoder import DecoderAgent
 from cbr_kga2c.scorer import ScorerAgent
 from cbr_mptr.config import MultiParagraphConfig
 from cbr_mptr.encoder import MultiParagraphEncoder
@@ -205,6 +206,7 @@ AGENTS: dict[str, NeuralAgent] = {
         "text": lambda: TextAgent(TextConfig(hidden=4), BUILD),
         "tpc": lambda: TpcAgent(TpcConfig(hidden=4, commonsense={"source": "embedded"}), BUILD),
         "kga2c": lambda: ScorerAgent(ScorerConfig(hidden=4), BUILD),
+        "kga2c, decoder": lambda: DecoderAgent(DecoderConfig(hidden=4), BUILD),
         "bike": lambda: BikeAgent(BikeConfig(hidden=4, commonsense={"source": "embedded"}), BUILD),
         "bike, nearest": lambda: BikeAgent(BikeConfig(hidden=4, commonsense={"source": "nearest"}), BUILD),
     }.items()

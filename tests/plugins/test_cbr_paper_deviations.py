@@ -165,3 +165,10 @@ def test_kga2c_beside_the_published_one_is_said_to_be_a_scorer(tmp_path, variant
 def test_the_joint_variant_of_kga2c_too():
     found = deviations(one("kga2c_cbr_joint", recipe="joint_twc.yaml"), "joint_twc.yaml")
     assert any(text.startswith("KG-A2C scores") for text in found)
+
+
+def test_of_the_decoders_it_is_said_that_nothing_is_refused():
+    found = deviations(one("kga2c", "agent={use: cbr_kga2c/decoder}"), "twc.yaml")
+    assert [text for text in found if text.startswith("KG-A2C")] == [
+        "KG-A2C decodes admissible commands alone (the published KG-A2C may generate what the game refuses)"
+    ]

@@ -52,9 +52,10 @@ ON = {
 }
 
 
-def small_recipe(agent: str, games: str, *, cbr: bool) -> Recipe:
+def small_recipe(agent: str, games: str, *, cbr: bool, **more: str) -> Recipe:
     alone = agent == "cbr_only"
     settings = SMALL | ON[games] | (SMALL_CBR if cbr else {}) | ({} if alone else {"agent.hidden": "8"})
+    settings |= more
     path = RECIPES / f"{agent}{'_cbr' if cbr and not alone else ''}_{games}.yaml"
     return load(path, settings)
 
@@ -122,7 +123,9 @@ def test_every_agent_trains_jointly_with_the_retriever(agent, games, tmp_path):
 @pytest.mark.usefixtures("_published")
 @pytest.mark.parametrize("cbr", [False, True], ids=["plain", "cbr"])
 def test_the_decoders_of_kga2c_train_with_their_losses(cbr, tmp_path):
-    check(small_recipe("kga2c_decoder", "jericho", cbr=cbr), tmp_path, cbr=cbr)
+    own = {"memory.threshold": "0.8"} if cbr else {}  # more steps of the agent, with longer last commands
+    recipe = small_recipe("kga2c_decoder", "jericho", cbr=cbr, **{"run.env_steps": "100"}, **own)
+    check(recipe, tmp_path, cbr=cbr)
     last = json.loads((tmp_path / "run" / METRICS_FILE).read_text().splitlines()[-1])
     assert last["loss_template"] > 0
     assert last["loss_object"] > 0

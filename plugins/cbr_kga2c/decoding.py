@@ -6,6 +6,7 @@ the object of a slot is decoded.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -140,5 +141,4 @@ class Decoders(nn.Module):
         """log pi over the nodes in the situations of each input [R, N], from d_j of all; `counts` of them each."""
         asked, _ = pad(self.object_query(step), counts)  # [n, most R, w]
         logits = asked @ objects.vectors.mT  # [n, most R, N]
-        lowest = torch.finfo(logits.dtype).min  # finite: an input without nodes has rows, of padding
-        return unpad(logits.masked_fill(~objects.mask[:, None], lowest).log_softmax(dim=2), counts)
+        return unpad(logits.masked_fill(~objects.mask[:, None], -math.inf).log_softmax(dim=2), counts)

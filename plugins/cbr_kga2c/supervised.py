@@ -49,7 +49,7 @@ def object_loss(slots: Sequence[Tensor], valid: Sequence[int]) -> Tensor:
         if len(log_pi):
             wanted = torch.zeros_like(log_pi)
             wanted[:, list(valid)] = 1.0
-            entropy = F.binary_cross_entropy(log_pi.exp().clamp(max=1.0), wanted, reduction="sum")
+            entropy = F.binary_cross_entropy(log_pi.exp(), wanted, reduction="sum")
             found = found.to(entropy) + entropy / len(log_pi)
     return found
 

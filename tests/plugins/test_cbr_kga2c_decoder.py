@@ -273,6 +273,15 @@ def test_the_graph_and_the_score_reach_the_value(build: Build):
     assert len({round(float(output.value), 6) for output in (one, other, richer)}) == 3
 
 
+def test_what_is_remembered_is_what_was_read(build: Build):
+    """Text and score, not the graph, which remembers by itself."""
+    agent = decoder(build)
+    moved = replace(SHIRT, graph=NOWHERE)
+    one, other, richer = decoded(agent, SHIRT, moved, replace(SHIRT, score=3.0))
+    torch.testing.assert_close(one.state, other.state, atol=1e-6, rtol=0)
+    assert not torch.allclose(one.state, richer.state)
+
+
 def test_without_a_graph_and_without_objects_there_is_a_policy(build: Build):
     nothing = replace(LATER, graph=NOWHERE, admissible=(Action(LOOK, LOOK), Action("wait", "wait")))
     (output,) = decoded(decoder(build), nothing)

@@ -210,6 +210,20 @@ def test_objects_are_the_nodes_of_the_state_graph_and_no_others(build: Build):
     torch.testing.assert_close(small.slots[1], alone.slots[1], atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("left", [slice(0, 8), slice(8, 16)], ids=["name", "surroundings"])
+def test_objects_are_told_apart_by_their_names_and_by_their_surroundings(build: Build, left: slice):
+    """By either alone."""
+    agent = decoder(build)
+    with torch.no_grad():
+        weight = agent.merge_object.weight  # [2h, name h + surroundings h]
+        kept = weight[:, left].clone()
+        weight.zero_()
+        weight[:, left] = kept
+    (output,) = decoded(agent, SHIRT)
+    (pi,) = output.slots[0].exp()
+    assert len({round(float(value), 5) for value in pi}) == len(SHIRT.graph.nodes)
+
+
 # -- what pi is --------------------------------------------------------------------------------------------------
 
 TEMPLATES = (LOOK, TAKE, PUT)

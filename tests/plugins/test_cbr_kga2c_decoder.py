@@ -220,8 +220,8 @@ def test_objects_are_told_apart_by_their_names_and_by_their_surroundings(build: 
         weight.zero_()
         weight[:, left] = kept
     (output,) = decoded(agent, SHIRT)
-    (pi,) = output.slots[0].exp()
-    assert len({round(float(value), 5) for value in pi}) == len(SHIRT.graph.nodes)
+    (pi,) = output.slots[0].exp().tolist()
+    assert len({round(value, 5) for value in pi}) == len(SHIRT.graph.nodes)
 
 
 # -- what pi is --------------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from cbr_a2c.config import A2cConfig
 from cbr_nn.config import ReadingConfig
-from cbrcore.config import ComponentConfig
 
 Inputs = Literal["observation", "parts"]
 Bits = Annotated[int, Field(ge=0, le=32)]
@@ -37,7 +37,7 @@ class DecoderConfig(ReadingConfig):
     """Bits in which the agent is told its score: a sign and the number. 0: it is not told."""
 
 
-class SupervisedConfig(ComponentConfig):
+class SupervisedConfig(A2cConfig):
     """A2C, and the decoders' supervised losses beside it. Where the original takes 3 times the mean over a game's
     templates, and 9 times that over its words, the losses here are sums: an entry weighs as much as there, however
     many there are."""

@@ -98,7 +98,7 @@ class Supervised:
 
     def __init__(self, config: SupervisedConfig, build: Build) -> None:
         self.beside = DecoderLosses(config)
-        self.inner = A2cLearner(auxiliary=self.beside)
+        self.inner = A2cLearner(config, build, auxiliary=self.beside)
 
     def __repr__(self) -> str:
         return f"Supervised({len(self.beside.templates)} templates, {self.inner!r})"

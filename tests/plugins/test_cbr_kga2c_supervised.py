@@ -159,6 +159,10 @@ def test_without_weight_it_is_a2c_to_the_bit():
     assert all(map(torch.equal, made.agent.state_dict().values(), twin.agent.state_dict().values()))
 
 
+def test_reused_steps_are_judged_as_a2c_is_told():
+    assert learner(outcome_steps=3).inner.config.outcome_steps == 3
+
+
 def test_steps_that_are_not_the_agents_own_are_not_supervised():
     made = player()
     own = own_step(made, ending=Ending.LOST)

@@ -89,8 +89,7 @@ class _Commands(TyperGroup):
         return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Ctrl-C is an `Interrupted`, whatever the installed Typer makes of it; what the operating system refuses
-        is a `CbrError`."""
+        """Ctrl-C is an `Interrupted`, whatever Typer makes of it; what the system refuses is a `CbrError`."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_serializer
 from pydantic.annotated_handlers import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -125,6 +125,9 @@ class MemoryConfig(ComponentConfig):
 class ReuseConfig(ComponentConfig):
     """Settings that every reuse policy has [P §3]; those of a policy are a subclass."""
 
+    needs_cases: ClassVar[bool] = True
+    """Whether a recipe with the policy must have a case memory; where it need not, it has cases of its own."""
+
     retry_failed: bool = True
     """Reuse an action again that earned nothing earlier in the same episode (the paper does). `false` is a
     deviation: revise then drops such candidates in the same room, until the episode ends."""
@@ -228,8 +231,7 @@ def expand_path(text: str, base: Path) -> Path:
     """The absolute path that `text` means: ``~`` and ``$VAR`` are expanded, a relative path starts at `base`.
 
     Raises:
-        CbrError: the text is empty, holds a control character, names an unknown variable or user, or leads through
-            a link to nowhere.
+        CbrError: it is empty, holds a control character, an unknown variable or user, or leads to nowhere.
     """
     if not text.strip() or any(ord(character) < 32 for character in text):
         raise CbrError(f"{text!r} is not a path", hint=r"Write Windows paths in single quotes: 'C:\temp'")

@@ -3,8 +3,7 @@
 Shapes in the docstrings: n = number of items, d = width of a context, A = number of admissible actions.
 Importing this module does not import torch: tensors appear in annotations only.
 
-Every part is built by its factory as ``factory(config, build)``: `config` is its own settings object,
-whole, and `build` (a `Build`) is what it may use from outside.
+Every part is built as ``factory(config, build)``: its own settings, whole, and what it may use from outside.
 """
 
 from __future__ import annotations
@@ -371,8 +370,9 @@ class ReusePolicy(Protocol):
     Its settings are a `cbrcore.config.ReuseConfig`. Optional abilities: `TellsHandicaps`, `KeepsState`.
     """
 
-    def begin(self, retriever: Retriever, *, learning: bool) -> Reuse:
-        """An episode begins, of training or (nothing may be learned) of evaluation."""
+    def begin(self, retriever: Retriever | None, *, learning: bool) -> Reuse:
+        """An episode begins, of training or (nothing may be learned) of evaluation. There may be no retriever
+        where `ReuseConfig.needs_cases` is false."""
 
 
 @runtime_checkable

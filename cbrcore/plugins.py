@@ -107,8 +107,7 @@ def load_plugins(
         strict: whether any problem is an error; None: what CBR_STRICT_PLUGINS says.
 
     Raises:
-        PluginError: a file cannot be loaded, `only` names a plugin that is not installed, or (strict) a
-            plugin was not loaded.
+        PluginError: a file cannot be loaded, `only` names none that is installed, or (strict) one is not loaded.
     """
     loader = _Loader()
     found = sorted(_installed(), key=lambda each: (each[0].name, each[0].origin))

@@ -1,7 +1,6 @@
 """Named random streams derived from the one seed of a run.
 
-Every consumer asks for a stream by name; adding a consumer does not shift the others. The state of all
-streams is plain data, so that a checkpoint can hold it.
+Every consumer asks by name; adding one does not shift the others. All states are plain data, for checkpoints.
 """
 
 from __future__ import annotations

@@ -229,12 +229,12 @@ class Candidate:
     Attributes:
         action: the admissible action if there is one of this text, else what reuse made up.
         match: the case and its relevance delta.
-        seeds: the context for which the case was retrieved.
+        seeds: the context for which the case was retrieved; empty for a case without a key, of a policy's own.
         verdict: what revise found: "admissible", "inadmissible", "pending" (a goal that is out of reach now), or
             "failed" or "solved" (earlier in this episode; or a case that failed is at least as similar).
         means: the admissible action that leads towards a pending goal.
         value: by which a reuse policy that weighs ways prefers one candidate to another; None: the relevance.
-        why: what the means is good for, in a few words.
+        why: what the means is good for, or why a case without a key is reused, in a few words.
     """
 
     action: Action

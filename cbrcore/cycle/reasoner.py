@@ -41,7 +41,7 @@ class Trace:
     Attributes:
         agent_input: what the agent saw, with its recurrent state before the step.
         situation: what the context encoder kept of the state; None without a retriever.
-        matched_key: the stored key of the reused case, a constant; None when the agent was asked.
+        matched_key: the stored key of the reused case, a constant; None where there is none.
         candidate_keys: of each candidate, where the agent itself does the revise step.
     """
 
@@ -96,16 +96,12 @@ class CaseBasedReasoner:
         return {"agent": self.agent} | (self.retriever.modules() if self.retriever else {})
 
     def begin_episode(self, *, learning: bool = False) -> None:
-        """Forget the previous episode's buffer T, history and recurrent state.
-
-        Args:
-            learning: whether the episode is one of training; otherwise everything is frozen.
-        """
+        """Forget the last episode's buffer T, history and recurrent state. Without `learning` all is frozen."""
         self._buffer: list[RetainItem] = []
         self._past: list[Observation] = []
         self._reuse_failed = False
         self.reuse: Reuse | None = None
-        if self.retriever is not None and self.reuse_policy is not None:
+        if self.reuse_policy is not None:
             self.reuse = self.reuse_policy.begin(self.retriever, learning=learning)
         self._state: AgentState = self.agent.initial_state()
         if self.retriever is not None:
@@ -169,7 +165,8 @@ class CaseBasedReasoner:
         )
         self._complete_td_error(value)
         self._past.append(observation)
-        key = self.retriever.memory.key_of(chosen.match.case) if chosen and self.retriever else None
+        keyed = chosen if chosen and chosen.seeds else None
+        key = self.retriever.memory.key_of(keyed.match.case) if keyed and self.retriever else None
         return decision, Trace(agent_input, situation, key, self._keys_of(candidates) if self.revising else ())
 
     def _keys_of(self, candidates: Sequence[Candidate]) -> tuple[Tensor, ...]:

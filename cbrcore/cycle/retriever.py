@@ -126,8 +126,7 @@ class Retriever:
         return {"context_encoder": self.encoder, "quantizer": self.quantizer}
 
     def adopt(self, stored: StoredCases) -> int:
-        """Add the cases of another run; how many are new. Where its parameters were others, their keys are made
-        anew.
+        """Add the cases of another run; how many are new. If its parameters were others, keys are made anew.
 
         Raises:
             RunFailed: that is not possible, because a case's situation was not stored.

@@ -1,8 +1,7 @@
 """The episode loop. It knows environments, actors and observers; it knows no algorithm.
 
 Several games can be played at the same time, each in an environment of its own. They go in step: all players
-decide, all engines work, all results are taken in, in the order of the seats. So nothing depends on which engine
-is the faster one.
+decide, all engines work, all results are taken in, in the order of the seats: no engine's speed matters.
 """
 
 from __future__ import annotations

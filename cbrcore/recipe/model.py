@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
 
@@ -262,8 +262,15 @@ class Checker:
             if "memory" in self._data and part not in self._data:
                 self._note(("memory",), f"a case memory needs a {part}; add '{part}: {{use: {usual}}}'")
         for part in (*SUGGESTED, "reuse_policy", "retain_policy"):
-            if "memory" not in self._data and part in self._data:
+            if "memory" not in self._data and part in self._data and not self._stands_alone(part):
                 self._note((part,), f"only a case memory uses it; add 'memory: {{}}', or remove {part}")
+
+    def _stands_alone(self, part: str) -> bool:
+        """Whether it is a reuse policy with cases of its own."""
+        component = self._components.find(part, self._data[part]) if part == "reuse_policy" else None
+        with suppress(CbrError):
+            return component is not None and not cast(type[ReuseConfig], settings_class(component)).needs_cases
+        return False
 
     def _check_paths(self) -> None:
         """What must be there for a run to start; see `cbrcore.config.ExistingPath`."""

@@ -29,8 +29,7 @@ MAY_CHANGE: Mapping[str, str] = {
     "run.episodes": "a longer budget, or a shorter one that is not used up yet",
     "run.env_steps": "a longer budget, or a shorter one that is not used up yet",
 }
-"""Setting, or section with all that is in it -> why a resumed run may have another one. Any other setting would
-make another run."""
+"""Setting, or whole section -> why a resumed run may have another one. Any other would make another run."""
 
 Changes = dict[str, tuple[Any, Any]]
 """Dotted path -> (value before, value now); None where there is none."""

@@ -257,8 +257,7 @@ class Trainer:
         return game, game_seed(stream, game)
 
     def _row(self, episode: Episode, losses: Mapping[str, float | None]) -> dict[str, Any]:
-        """One line of metrics.jsonl. There is no clock in it: equal runs give equal bytes. Games that were played
-        at the same time share what is not theirs alone: env_steps, memory_size, losses."""
+        """One line of metrics.jsonl, without a clock. Games in step share env_steps, memory_size and losses."""
         counts = ReuseCounts.of(episode)
         retriever = self.reasoner.retriever
         row = {

@@ -124,7 +124,8 @@ class A2cLearner:
     def _update_retriever(self, retriever: Retriever, outcomes: Sequence[Outcome]) -> None:
         """L_r between the executed action's context and the retrieved key. Steps that put an already scored
         object back in place are left out: they earn nothing although they are right."""
-        of_reuse = (each for each in outcomes if each.step.decision.source == "reuse")
+        by_key = (each for each in outcomes if each.step.trace.matched_key is not None)  # some cases have none
+        of_reuse = (each for each in by_key if each.step.decision.source == "reuse")
         told = [each for each in of_reuse if not each.step.result.rescored]
         if not told or not self.retriever_optimizer.active:
             return

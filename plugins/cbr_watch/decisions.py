@@ -62,7 +62,7 @@ class Example:
         rows = {case.id: row for row, case in enumerate(self.compared.cases)}
         columns = {context: column for column, context in enumerate(self.compared.contexts)}
         ordered = sorted(decision.candidates, key=lambda c: (c is decision.chosen, c.verdict == "admissible"))
-        return {(rows[each.match.case.id], columns[each.seeds]): each for each in ordered}
+        return {(rows[each.match.case.id], columns[each.seeds]): each for each in ordered if each.seeds}
 
     @property
     def chosen(self) -> tuple[int, int] | None:

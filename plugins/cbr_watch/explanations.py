@@ -181,6 +181,8 @@ def _reason(decision: Decision, tau: float | None, nearest: Nearest | None) -> s
     chosen = decision.chosen
     if decision.source == "person":
         return "a person chose it"
+    if decision.source == "reuse" and chosen is not None and not chosen.seeds and chosen.why:
+        return chosen.why
     if decision.source == "reuse" and chosen is not None and chosen.verdict == "pending":
         return (
             f"{chosen.why}, because case #{chosen.match.case.id}, {chosen.match.case.text!r}, says that"

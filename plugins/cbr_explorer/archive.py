@@ -16,6 +16,8 @@ ROOT = 0
 """The node of the start."""
 NOWHERE = -1
 """The case of a node where the game has ended, or an episode was cut off."""
+ANYWHERE = -1
+"""The view and the room of a step that is taken wherever one is."""
 Cell = tuple[float, int, int]
 """(score, load, room)"""
 Scored = tuple[float, int]

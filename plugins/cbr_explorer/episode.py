@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cbr_explorer.archive import ROOT
-from cbr_explorer.following import go_on, look_up
+from cbr_explorer.following import Here, go_on, mend
 from cbr_explorer.memory import GameMemory
 from cbr_explorer.news import LOST
 from cbr_explorer.planning import begin_plan
@@ -116,17 +116,9 @@ class ExplorerReuse:
 
     def _decide(self, memory: GameMemory, plan: Plan, seen: Observation) -> Candidate | None:
         """Replay as long as the world is what the case says; where it is not, another way; else explore."""
-        while not go_on(plan, self._view, self._room, self._offered):
-            if plan.over or self._repairs == REPAIRS:
-                plan.steps = plan.steps[: plan.at]
-                return self._rest(memory) if self._exploits else self._explore(memory)
-            self._repairs += 1
-            if self._learning and not plan.how:
-                memory.counts.failed[plan.case] = None
-            other = look_up(memory, plan, self._scene, seen.score)
-            plan.steps, plan.at, plan.how = (
-                (other.steps, 0, other.how) if other else (plan.steps[: plan.at], plan.at, "")
-            )
+        here = Here(self._scene, seen.score, self._view, self._room, self._offered)
+        if not go_on(plan, here) and (plan.over or not self._mend(memory, plan, here)):
+            return self._rest(memory) if self._exploits else self._explore(memory)
         self._phase = "exploit" if self._exploits else "return"
         step, case = plan.steps[plan.at], memory.archive.cases[plan.case]
         plan.at += 1
@@ -134,6 +126,15 @@ class ExplorerReuse:
         return self._candidate(
             memory, plan.case, step.command, 1.0, f"replays ({about}; {plan.at} of {len(plan.steps)})"
         )
+
+    def _mend(self, memory: GameMemory, plan: Plan, here: Here) -> bool:
+        """Whether the plan goes on, in another way; in training it is not mended for ever."""
+        self._repairs += 1
+        if self._learning and not plan.how:
+            memory.counts.failed[plan.case] = None
+        if self._learning and self._repairs > REPAIRS:
+            plan.steps = plan.steps[: plan.at]
+        return not plan.over and mend(memory, plan, here)
 
     def _explore(self, memory: GameMemory) -> Candidate | None:
         """The command that is worth most; None where none is worth enough and the agent is the prior."""
@@ -157,7 +158,7 @@ class ExplorerReuse:
                 why = "explores: this command was never tried here"
         return self._candidate(memory, memory.archive.case_of(self._node), number, min(1.0, worths[number]), why)
 
-    def _rest(self, memory: GameMemory) -> Candidate:
+    def _rest(self, memory: GameMemory) -> Candidate | None:
         """What keeps the score: a command that changed nothing in this view; else one that was not lost here, or
         whose template was lost least."""
         news = memory.news
@@ -168,6 +169,8 @@ class ExplorerReuse:
             return after == self._view, after != LOST, -losses, tries
 
         self._phase = "exploit"
+        if memory.archive.best is None:
+            return None  # nothing was played yet
         number = max(self._offered, key=order)
         return self._candidate(memory, memory.archive.case_of(self._node), number, 1.0, "keeps the score")
 
@@ -212,7 +215,9 @@ class ExplorerReuse:
             view, room, load = memory.numbers(scene)
             news.go(self._room, command, room)
             memory.ways.link(self._spot, command, memory.ways.spot(after.score, view, room, load))
-            if result.ending is None:
+            if result.ending is not None:
+                news.cut_off(view)
+            else:
                 memory.archive.retain(self._node, scene, after.score, self._episode)
         if result.reward > 0:
             memory.note_reward(self._room, command, self._node)

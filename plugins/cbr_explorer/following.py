@@ -3,76 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from typing import NamedTuple
 
+from cbr_explorer.archive import ANYWHERE
 from cbr_explorer.memory import GameMemory
 from cbr_explorer.revision import Plan
 from cbr_explorer.scene import Scene
 
 ALIKE = 0.5
 """Views in the same room are alike if so great a share of the things carried in either is carried in both."""
-ANYWHERE = -1
-"""The view and the room of a step that is taken wherever one is."""
+TRIED = 3
+"""So many views that are alike are tried."""
 
 
-def go_on(plan: Plan, view: int, room: int, offered: Container[int]) -> bool:
-    """Whether the solution goes on here; `plan.at` is the step then.
+class Here(NamedTuple):
+    """Where one is, by numbers of the archive, and which commands are offered."""
 
-    The step whose view this is; else a later one of the same view, or the step itself in the same room, or a
-    later one there. No step that earned something is passed over, and no command is given that is not offered.
-    """
+    scene: Scene
+    score: float
+    view: int
+    room: int
+    offered: Container[int]
+
+
+def go_on(plan: Plan, here: Here) -> bool:
+    """Whether the solution goes on here; `plan.at` is then the one that is due if this is its view, else
+    a later one of this view, else the one that is due, if this is its room. No step that earned is passed over."""
     if plan.over:
         return False
     step = plan.steps[plan.at]
-    may = step.command in offered
-    if may and view == step.view:
+    may = step.command in here.offered
+    if may and here.view == step.view:
         return True
-    ahead = _ahead(plan)
-    same_view = [at for at in ahead if plan.steps[at].view == view and plan.steps[at].command in offered]
+    same_view = [at for at in _ahead(plan, here) if plan.steps[at].view == here.view]
     if same_view:
         plan.at = same_view[-1]
         return True
-    if may and step.room in (room, ANYWHERE):
+    return may and step.room in (here.room, ANYWHERE)
+
+
+def mend(memory: GameMemory, plan: Plan, here: Here) -> bool:
+    """Where a solution does not go on: another way to its case from where this view was seen before; else a later
+    step in this room; else the way from where a view was seen that is alike. False: the plan is over."""
+    exact = memory.ways.known(here.score, here.view)
+    if exact >= 0 and _take_way(memory, plan, here, exact):
         return True
-    same_room = [at for at in ahead if plan.steps[at].room == room and plan.steps[at].command in offered]
+    same_room = [at for at in _ahead(plan, here) if plan.steps[at].room == here.room]
     if same_room:
         plan.at = same_room[0]
-    return bool(same_room)
+        return True
+    if any(_take_way(memory, plan, here, spot) for spot in _spots_alike(memory, here)):
+        return True
+    plan.steps = plan.steps[: plan.at]
+    return False
 
 
-def _ahead(plan: Plan) -> range:
-    """The steps that may be next, after the one that should be."""
+def _ahead(plan: Plan, here: Here) -> list[int]:
+    """The steps after the one that is due that may be taken here; the first rewarded one is the last of them."""
     end = plan.at
-    while end < len(plan.steps) and not plan.steps[end].earns:
+    while end < len(plan.steps) - 1 and not plan.steps[end].earns:
         end += 1
-    return range(plan.at + 1, min(end + 1, len(plan.steps)))
+    return [at for at in range(plan.at + 1, end + 1) if plan.steps[at].command in here.offered]
 
 
-def look_up(memory: GameMemory, plan: Plan, scene: Scene, score: float) -> Plan | None:
-    """Another way to the case of a plan that does not go on: from where this view, exactly or one that is alike,
-    was seen before; None where no way is known."""
-    case = memory.archive.cases[plan.case]
-    goal = memory.spot(case)
-    for spot in _spots(memory, scene, score):
-        way = memory.ways.between(spot, goal)
-        if way:
-            return Plan(plan.case, memory.steps_of(way, goal), how="by another way")
-    return None
+def _take_way(memory: GameMemory, plan: Plan, here: Here, spot: int) -> bool:
+    """Go on from a spot to the case of the plan, if a way is known and its first command is offered."""
+    goal = memory.spot(memory.archive.cases[plan.case])
+    way = memory.ways.between(spot, goal)
+    if not way or way[0][1] not in here.offered:
+        return False
+    plan.steps, plan.at, plan.how = memory.steps_of(way, goal), 0, "by another way"
+    return True
 
 
-def _spots(memory: GameMemory, scene: Scene, score: float) -> list[int]:
-    """The spot of this view and score, else those that are alike, the most alike first."""
-    archive = memory.archive
-    room, exact = archive.rooms.get(scene.room, -2), memory.ways.known(score, archive.views.get(scene.view, -2))
-    if exact >= 0:
-        return [exact]
+def _spots_alike(memory: GameMemory, here: Here) -> list[int]:
+    """Of this room and score those where mostly the same is carried, the most alike first."""
+    loads = memory.archive.loads.names
     shares = {
-        spot: alike(scene.carried, archive.loads.names[load])
-        for spot, (points, _, place, load) in enumerate(memory.ways.about)
-        if points == score and place == room
+        spot: alike(here.scene.carried, loads[load])
+        for spot, (score, _, room, load) in enumerate(memory.ways.about)
+        if (score, room) == (here.score, here.room)
     }
-    return sorted(
-        (spot for spot, share in shares.items() if share >= ALIKE), key=lambda spot: (-shares[spot], spot)
-    )[:3]
+    near = (spot for spot, share in shares.items() if share >= ALIKE)
+    return sorted(near, key=lambda spot: (-shares[spot], spot))[:TRIED]
 
 
 def alike(carried: frozenset[str], load: str) -> float:

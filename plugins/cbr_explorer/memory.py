@@ -21,7 +21,7 @@ class Counts:
     cells: dict[tuple[float, int, int], int] = field(default_factory=dict)
     loads: dict[tuple[float, int], int] = field(default_factory=dict)
     failed: dict[int, None] = field(default_factory=dict)
-    revised: dict[tuple[int, ...], None] = field(default_factory=dict)
+    revised: dict[tuple[int, int, int], None] = field(default_factory=dict)
 
 
 class GameMemory:
@@ -108,7 +108,7 @@ class GameMemory:
             {(score, load, room): count for score, load, room, count in state["cells"]},
             {(score, load): count for score, load, count in state["loads"]},
             dict.fromkeys(state["failed"]),
-            dict.fromkeys(map(tuple, state["revised"])),
+            dict.fromkeys((kind, number, digest) for kind, number, digest in state["revised"]),
         )
         self.rewards = {(room, command): node for room, command, node in state["rewards"]}
         self.found_at = [(score, step) for score, step in state["found_at"]]

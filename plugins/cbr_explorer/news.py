@@ -127,6 +127,10 @@ class News:
         rooms = (max(self.expected(room, *each), self._gamma * self._ahead(room, each[0])) for each in commands)
         self._room_value[room] = max(rooms, default=0.0)
 
+    def cut_off(self, view: int) -> None:
+        """An episode ran out of steps in a view: what lies ahead of it was not reached."""
+        self._value[view] = self.value(view) / 2
+
     def back(self, room: int, command: int, goal: int) -> list[int] | None:
         """Commands that lead, by the map of rooms, to a room from where a command led in another; None where the
         map shows no way."""

@@ -4,10 +4,11 @@ is."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cbr_explorer.archive import Step
+from cbr_explorer.archive import ANYWHERE, Step
 from cbr_explorer.memory import GameMemory
 
 LONGEST_DETOUR = 30
@@ -44,18 +45,21 @@ def shorten(memory: GameMemory, number: int, steps: Sequence[Step], rng: random.
     """Leave out the longest loop that was not left out of this case yet: commands that lead back to the same
     room and earn nothing. None where there is no such loop."""
     rooms = [*(step.room for step in steps), memory.archive.cases[number].room]
-    found: list[tuple[int, int]] = []
+    for first, after in sorted(_loops(steps, rooms), key=lambda loop: (loop[0] - loop[1], loop[0])):
+        left = [*steps[:first], *steps[after:]]
+        if _is_new(memory, SHORTEN, number, left):
+            return Plan(number, left, how=f"without {after - first} of its commands")
+    return None
+
+
+def _loops(steps: Sequence[Step], rooms: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """(first step, the one after the last) of what leads back to the same room and earns nothing."""
     for first, room in enumerate(rooms[:-1]):
         for after in range(first + 1, len(rooms)):
             if steps[after - 1].earns:
                 break
-            if rooms[after] == room and _is_new(memory, SHORTEN, number, steps[first:after]):
-                found.append((first, after))
-    if not found:
-        return None
-    first, after = max(found, key=lambda loop: (loop[1] - loop[0], -loop[0]))
-    _note(memory, SHORTEN, number, steps[first:after])
-    return Plan(number, [*steps[:first], *steps[after:]], how=f"without {after - first} of its commands")
+            if rooms[after] == room:
+                yield first, after
 
 
 def graft(memory: GameMemory, number: int, steps: Sequence[Step], rng: random.Random) -> Plan | None:
@@ -71,12 +75,10 @@ def graft(memory: GameMemory, number: int, steps: Sequence[Step], rng: random.Ra
             continue
         at, begin = joint
         back = memory.news.back(room, command, steps[at].room)
-        added = [*detour[begin:], *(Step(way, -1, -1) for way in back or ())]
-        if back is None or len(added) > LONGEST_DETOUR or not _is_new(memory, GRAFT, number, added):
-            continue
-        _note(memory, GRAFT, number, added)
-        told = f"with the detour to {memory.archive.commands.names[command]!r}"
-        return Plan(number, [*steps[:at], *added, *steps[at:]], how=told)
+        added = [*detour[begin:], *(Step(way, ANYWHERE, ANYWHERE) for way in back or ())]
+        if back is not None and len(added) <= LONGEST_DETOUR and _is_new(memory, GRAFT, number, added):
+            told = f"with the detour to {memory.archive.commands.names[command]!r}"
+            return Plan(number, [*steps[:at], *added, *steps[at:]], how=told)
     return None
 
 
@@ -89,11 +91,11 @@ def _joint(steps: Sequence[Step], detour: Sequence[Step]) -> tuple[int, int] | N
 
 
 def _is_new(memory: GameMemory, kind: int, number: int, steps: Sequence[Step]) -> bool:
-    return (kind, number, *(step.command for step in steps)) not in memory.counts.revised
-
-
-def _note(memory: GameMemory, kind: int, number: int, steps: Sequence[Step]) -> None:
-    memory.counts.revised[kind, number, *(step.command for step in steps)] = None
+    """Whether a case was not revised in this way yet; the next time it was."""
+    key = (kind, number, zlib.crc32(repr([step.command for step in steps]).encode()))
+    new = key not in memory.counts.revised
+    memory.counts.revised[key] = None
+    return new
 
 
 REVISIONS: Mapping[str, Revise] = {"shorten": shorten, "graft": graft}

@@ -1,0 +1,239 @@
+"""The explorer as a reuse policy: contract, exploring, exploiting, whom it asks, and whole runs."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from explorer_parts import GAME, House, act, explorer, force, play
+from run_folders import rows
+
+from cbr_explorer.config import ExplorerConfig
+from cbr_explorer.policy import Explorer
+from cbr_reuse.config import MostRelevantConfig
+from cbr_reuse.most_relevant import MostRelevant
+from cbrcore.config import Part
+from cbrcore.cycle.evaluation import UniformActor
+from cbrcore.cycle.runner import play_episode
+from cbrcore.errors import CbrError
+from cbrcore.interfaces import Build, KeepsState, ReportsMetrics, TellsFacts, TellsHandicaps
+from cbrcore.rng import generator
+from cbrcore.runs.checkpoint import latest_checkpoint, read_state
+from cbrcore.testing import ReusePolicySuite
+from cbrcore.types import Decision, StepResult
+
+SMOKE = Path(__file__).parents[2] / "recipes" / "smoke" / "explorer_generated.yaml"
+CHEST = ["take lamp", "east", "down", "open chest"]
+FALLBACK = Part(use="cbr_reuse/most_relevant", settings=MostRelevantConfig())
+
+
+class TestExplorer(ReusePolicySuite):
+    def make(self, build: Build) -> Explorer:
+        return Explorer(ExplorerConfig(), build)
+
+    def test_its_abilities(self, build: Build):
+        policy = self.make(build)
+        assert all(isinstance(policy, ability) for ability in (KeepsState, TellsFacts, TellsHandicaps))
+        assert isinstance(policy, ReportsMetrics)
+
+
+class TestExplorerWithFallback(ReusePolicySuite):
+    def make(self, build: Build) -> Explorer:
+        made = {"fallback": MostRelevant(MostRelevantConfig(), build)}
+        build = Build(build.device, make=lambda setting, _: made[setting])
+        return Explorer(ExplorerConfig(prior="agent", plateau=9.0, fallback=FALLBACK), build)
+
+
+# -- explore -----------------------------------------------------------------------------------------------------
+
+
+def test_what_was_never_tried_is_tried_and_said_to_be():
+    policy = explorer(epsilon=0.0, revise=())
+    given, _, why = play(policy, House(max_steps=4))
+    assert len({(command, *given[:at]) for at, command in enumerate(given)}) == 4
+    assert why[0] == "explores: this command was never tried here"
+
+
+def test_what_loses_is_done_once():
+    policy, house = explorer(epsilon=0.0), House()
+    played = [play(policy, house)[0] for _ in range(40)]
+    assert sum(given[-1] == "jump" for given in played) <= 6, "once in each view of the cellar"
+
+
+def test_a_share_of_the_steps_is_drawn():
+    policy, house = explorer(epsilon=0.3, revise=()), House(max_steps=50)
+    why = [each for _ in range(20) for each in play(policy, house)[2] if each.startswith("explores")]
+    share = sum(each.endswith("at random") for each in why) / len(why)
+    assert 0.2 < share < 0.4
+
+
+def test_an_episode_returns_to_a_case_and_says_how():
+    policy, house = explorer(retrieval="last", revise=()), House()
+    force(policy, house, CHEST)
+    given, _, why = play(policy, house)
+    assert given[:4] == CHEST
+    assert why[3] == "replays (5 points, 4 commands; 4 of 4)"
+    assert why[4].startswith("explores")
+    assert policy.metrics()["return_steps"] == 4
+
+
+def test_candidates_name_their_case_and_where_it_comes_from():
+    policy, house = explorer(retrieval="last", revise=()), House()
+    force(policy, house, CHEST)
+    reuse = policy.begin(None, learning=True)
+    (candidate,) = reuse.offer(house.reset(), None)
+    assert candidate.match.case.id == len(policy.memory(GAME).archive.cases)
+    assert vars(candidate.match.case.provenance) == {
+        "game": GAME, "seed": 0, "episode": 1, "step": 4, "reward": 5.0
+    }  # fmt: skip
+    assert candidate.seeds == ()
+
+
+# -- exploit -----------------------------------------------------------------------------------------------------
+
+
+def test_after_its_steps_it_replays_the_best_and_keeps_the_score():
+    policy, house = explorer(explore_steps=6), House(max_steps=8)
+    force(policy, house, [*CHEST, "up", "sing"])
+    given, seen, why = play(policy, house)
+    assert given[:4] == CHEST
+    assert seen.score == 5
+    assert why[-1] == "keeps the score"
+    assert "jump" not in given
+    counts = policy.metrics()
+    assert (counts["exploit_steps"], counts["explore_steps"]) == (8, 6)
+
+
+def test_an_end_with_the_best_score_is_replayed_whole():
+    policy, house = explorer(explore_steps=0), House(max_steps=6)
+    ended = [*CHEST, "up", "ring bell"]
+    force(policy, house, ended)
+    force(policy, House(), [*CHEST, "up", "sing", "ring bell"])
+    assert play(policy, house)[0] == ended
+
+
+def test_at_first_there_is_nothing_to_replay():
+    reuse = explorer().begin(None, learning=False)
+    candidates = reuse.offer(House().reset(), None)
+    assert (candidates, reuse.choose(candidates, {})) == ((), None)
+
+
+# -- whom it asks ------------------------------------------------------------------------------------------------
+
+
+def fallback(log: list[str]) -> SimpleNamespace:
+    """A reuse policy that notes what it is asked, and has nothing to offer."""
+    reuse = SimpleNamespace(
+        asks=lambda seen: log.append("asks") or [("lamp",)],
+        offer=lambda seen, situation: log.append("offer") or (),
+        choose=lambda candidates, probability: log.append("choose"),
+        observe=lambda decision, result: log.append("observe") or True,
+    )
+    return SimpleNamespace(begin=lambda retriever, learning: reuse)
+
+
+def test_on_a_plateau_the_fallback_is_asked_then_the_agent():
+    log: list[str] = []
+    config = ExplorerConfig(prior="agent", plateau=9.0, fallback=FALLBACK)
+    policy = Explorer(config, Build(make=lambda *_: fallback(log)))
+    reuse, seen = policy.begin("a retriever", learning=True), House().reset()
+    assert list(reuse.asks(seen)) == [("lamp",)]
+    assert reuse.choose(reuse.offer(seen, None), {}) is None
+    assert reuse.observe(Decision(act("sing"), "agent"), StepResult(seen, 0.0)) is True
+    assert log == ["asks", "offer", "choose", "observe"]
+    assert policy.metrics()["fallback_steps"] == 1
+
+
+def test_where_news_is_expected_nobody_else_is_asked():
+    log: list[str] = []
+    config = ExplorerConfig(prior="agent", plateau=0.1, fallback=FALLBACK)
+    policy = Explorer(config, Build(make=lambda *_: fallback(log)))
+    reuse, seen = policy.begin("a retriever", learning=True), House().reset()
+    assert list(reuse.asks(seen)) == []
+    chosen = reuse.choose(reuse.offer(seen, None), {})
+    assert chosen is not None
+    assert reuse.observe(Decision(chosen.executed, "reuse", chosen=chosen), StepResult(seen, 0.0)) is False
+    assert log == ["observe"]
+
+
+def test_a_fallback_needs_a_prior_and_a_case_memory():
+    with pytest.raises(ValueError, match="prior: agent"):
+        ExplorerConfig(fallback=FALLBACK)
+    policy = Explorer(ExplorerConfig(prior="agent", fallback=FALLBACK), Build(make=lambda *_: fallback([])))
+    with pytest.raises(CbrError, match="needs a case memory"):
+        policy.begin(None, learning=True)
+
+
+# -- learning ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_finds_both_rewards_of_the_house_and_the_random_policy_does_not(seed):
+    policy, house = explorer(seed), House(max_steps=6)
+    for _ in range(60):
+        play(policy, house)
+    actor = UniformActor(generator(seed))
+    best = [play_episode(house, actor, GAME, 0).score for _ in range(60)]
+    assert policy.memory(GAME).archive.best[0] == 6
+    assert play(policy, house, learning=False)[1].score == 6
+    assert statistics.fmean(best) < 3
+
+
+@pytest.mark.parametrize("retrieval", ["score_novelty", "uniform", "last"])
+@pytest.mark.parametrize("revise", [(), ("shorten",), ("graft",), ("graft", "shorten")])
+def test_every_choice_of_parts_plays(retrieval, revise):
+    policy, house = explorer(retrieval=retrieval, revise=revise), House(max_steps=8)
+    for _ in range(25):
+        play(policy, house)
+    assert policy.memory(GAME).archive.best[0] >= 1
+
+
+def test_equal_seeds_play_alike_and_others_otherwise():
+    house = House()
+    played = [[play(policy, house)[0] for _ in range(5)] for policy in (explorer(1), explorer(1), explorer(2))]
+    assert played[0] == played[1] != played[2]
+
+
+# -- whole runs --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def straight(here, tmp_path_factory) -> Path:
+    run = tmp_path_factory.mktemp("explorer") / "run"
+    done = here("run", SMOKE, "--out", run)
+    assert done.returncode == 0, done.stderr
+    return run
+
+
+def test_a_resumed_run_ends_with_the_same_bytes(here, straight, tmp_path):
+    run = tmp_path / "run"
+    assert here("run", SMOKE, "--set", "run.env_steps=200", "--out", run).returncode == 0
+    done = here("run", "--resume", run, "--set", "run.env_steps=500")
+    assert done.returncode == 0, done.stderr
+    for name in ("metrics.jsonl", "results.json"):
+        assert (straight / name).read_bytes() == (run / name).read_bytes(), name
+    kept = [read_state(latest_checkpoint(each / "checkpoints"))[0]["kept"] for each in (straight, run)]
+    assert kept[0] == kept[1]
+
+
+def test_it_earns_far_more_than_chance_and_says_where_its_steps_went(straight):
+    results = json.loads((straight / "results.json").read_text())
+    measured = results["evaluation"]["train"]
+    assert measured["score"]["mean"] >= 3
+    assert measured["score"]["mean"] > 2 * measured["random"]["score"]["mean"]
+    facts = results["training"]["facts"]["reuse_policy"]
+    assert sum(facts["steps"].values()) == 500
+    assert {"start", "archive"} <= results["protocol"]["handicaps"].keys()
+    last = rows(straight)[-1]
+    assert last["replayed_steps"] == last["return_steps"] + last["exploit_steps"]
+    assert last["exploit_steps"] == 100
+    assert [row["score"] for row in rows(straight)[-5:]] == [last["best_so_far"]] * 5
+
+
+def test_a_decision_is_told_in_words(here, straight):
+    done = here("play", straight)
+    assert done.returncode == 0, done.stderr
+    assert "because    replays (" in done.stdout

@@ -237,3 +237,26 @@ def test_a_decision_is_told_in_words(here, straight):
     done = here("play", straight)
     assert done.returncode == 0, done.stderr
     assert "because    replays (" in done.stdout
+
+
+def test_with_a_case_memory_and_a_neural_agent_each_takes_its_share(here, tmp_path):
+    """Explorer, the paper's rule and a text agent in one recipe; two games at the same time."""
+    sets = [
+        "reuse_policy={use: cbr_explorer/explorer, prior: agent, plateau: 0.5, fallback: "
+        "{use: cbr_reuse/most_relevant}}",
+        "training.pretrain=null",
+        "run.env_steps=160",
+        "environment.cache_key=view",
+        "memory.threshold=0.2",
+        "recorders=[]",
+    ]  # fmt: skip
+    words = [word for item in sets for word in ("--set", item)]
+    done = here("run", SMOKE.with_name("text_cbr_jericho.yaml"), *words, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    last = rows(tmp_path / "run")[-1]
+    assert min(last[f"{phase}_steps"] for phase in ("return", "explore", "fallback")) > 0
+    assert last["memory_size"] > 0
+    assert any(row["loss_policy"] is not None for row in rows(tmp_path / "run"))
+    assert any(row["agent_steps"] > 0 for row in rows(tmp_path / "run"))
+    told = here("play", tmp_path / "run")
+    assert told.returncode == 0, told.stderr

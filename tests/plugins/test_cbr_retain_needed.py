@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbr_retain.config import NeededConfig
-from cbr_retain.needed import Needed, without_loops
+from cbr_retain.needed import Needed, Step, without_loops
 from cbrcore import Action, Build
 from cbrcore.interfaces import Places, RetainItem
 from cbrcore.testing import RetainPolicySuite
@@ -44,8 +44,9 @@ Offers = dict[str, tuple[Action, ...]]
 
 
 def seen(world: str, offers: Offers, number: int) -> Observation:
-    """In a world, whose first word is the player's room; time goes on, so that no state comes again."""
-    mark = Fingerprint(f"{world}, turn {number}", world, f"seen at {number}")
+    """In a world, whose first word is the player's room, and what stands before a ";" the view; time goes on, so
+    that no state comes again."""
+    mark = Fingerprint(f"{world}, turn {number}", world, world.partition(";")[0])
     return Observation("", "", "", offers.get(world, ()), StateGraph.of([]), fingerprint=mark)
 
 
@@ -61,6 +62,11 @@ def way(start: str, *steps: tuple[Action, str], offers: Offers | None = None) ->
 
 def places(observation: Observation) -> Places:
     return Places(observation.fingerprint.world.split()[0], {}, {})
+
+
+def left(items: Sequence[RetainItem]) -> list[int]:
+    """The steps that are part of no loop; none of them went to another room."""
+    return [step.item.step for step in without_loops([Step(item, moved=False) for item in items])]
 
 
 def select(items: Sequence[RetainItem], *, k: int = 9, build: Build | None = None) -> list[str]:
@@ -131,13 +137,40 @@ def test_the_way_is_kept_without_its_detours():
     assert select(items) == ["west", "west", "open case"]
 
 
+def test_a_detour_into_a_new_room_is_one_though_the_game_notes_the_visit():
+    """The world is another one, since the closet was visited; the view is the same. What was done there counts."""
+    chest, jade = act("open chest", "chest"), act("take jade", "jade")
+    offers = dict.fromkeys(("hall open", "hall open;visited", "hall open;visited, lit"), (jade,))
+    to_the_closet = ("hall", (chest, "hall open"), (EAST, "closet"))
+    items = way(*to_the_closet, (WEST, "hall open;visited"), (jade, "hall rich"), offers=offers)
+    assert select(items) == ["open chest", "take jade"]
+    lit = (act("press switch"), "closet lit")
+    items = way(*to_the_closet, lit, (WEST, "hall open;visited, lit"), (jade, "hall rich"), offers=offers)
+    assert select(items) == ["open chest", "east", "west", "take jade"]  # a switch for all that is known
+
+
+def test_that_a_command_is_admissible_again_where_it_was_does_not_hide_what_made_it_so():
+    """open chest makes "take jade" admissible, going away and coming back with the tongs does so again."""
+    chest, jade = act("open chest", "chest"), act("take jade with tongs", "jade", "tongs")
+    tongs = act("take tongs", "tongs")
+    offers = dict.fromkeys(("hall open", "hall open, tongs"), (jade,))
+    steps = [
+        (chest, "hall open"),
+        (EAST, "closet"),
+        (tongs, "closet tongs"),
+        (WEST, "hall open, tongs"),
+        (jade, "x"),
+    ]
+    assert select(way("hall", *steps, offers=offers)) == [action.text for action, _ in steps]
+
+
 def test_the_longest_loop_goes_first():
     """a b a c a: b and c are loops of two, but the whole is one of four; and of a b c a b the earlier of two."""
     steps = [act(str(number)) for number in range(5)]
     worlds = ["b", "a", "c", "a", "d"]
-    assert [item.step for item in without_loops(way("a", *zip(steps, worlds, strict=True)))] == [4]
+    assert left(way("a", *zip(steps, worlds, strict=True))) == [4]
     items = way("a", *zip(steps[:4], ["b", "c", "a", "b"], strict=True))
-    assert [item.step for item in without_loops(items)] == [3]
+    assert left(items) == [3]
 
 
 def test_the_last_step_that_made_a_command_admissible_is_the_one_that_counts():
@@ -225,15 +258,32 @@ def test_without_fingerprints_the_state_graph_and_the_commands_tell_worlds_apart
         RetainItem(None, act("push button", "button"), 3, 0.0, before=floor, after=offered),
         RetainItem(None, OPEN_CASE, 4, 1.0, before=offered, after=offered),
     ]
-    assert without_loops(items[:1]) == items[:1]  # another graph
-    assert [item.step for item in without_loops(items)] == [3]  # here the rewarded one is a step as any other
+    assert left(items[:1]) == [0]  # another graph
+    assert left(items) == [3]  # here the rewarded one is a step as any other
     assert select(items, build=Build()) == ["push button", "open case"]
+
+
+def test_without_fingerprints_a_walk_back_is_told_by_description_and_commands():
+    def told(room: str, known: str, *offered: Action) -> Observation:
+        return Observation("", room, "", offered, StateGraph.of([("you", "in", room)], [known]))
+
+    start, hall, back = told("a den", "den"), told("a hall", "den, hall"), told("a den", "den, hall")
+    walk = [
+        RetainItem(None, WEST, 0, 0.0, before=start, after=hall),
+        RetainItem(None, EAST, 1, 0.0, before=hall, after=back),
+    ]
+    rewarded = RetainItem(None, OPEN_CASE, 2, 1.0, before=back, after=back)
+    assert select([*walk, rewarded], build=Build()) == ["open case"]
+    other = replace(walk[1], after=told("a den", "den, hall", OPEN_CASE))
+    assert select([walk[0], other, rewarded], build=Build()) == ["west", "east", "open case"]
+    other = replace(walk[1], after=told("a garden", "den, hall"))
+    assert select([walk[0], other, rewarded], build=Build()) == ["west", "east", "open case"]
 
 
 def test_a_state_with_and_one_without_a_fingerprint_are_never_one_world():
     first, *_ = way("a", (TAKE_SWORD, "a"), (SWORD_IN_CASE, "a done"))
-    assert without_loops([first]) == []
-    assert without_loops([replace(first, after=replace(first.after, fingerprint=None))]) != []
+    assert left([first]) == []
+    assert left([replace(first, after=replace(first.after, fingerprint=None))]) == [0]
 
 
 def test_where_nothing_was_noted_the_entities_alone_tell():
@@ -261,12 +311,12 @@ def loops_cut_slowly(worlds: list[int], steps: list[int]) -> list[int]:
 def test_any_way_loses_its_loops_and_stays_a_way(worlds):
     steps = [(act(str(number)), str(world)) for number, world in enumerate(worlds[1:])]
     items = way(str(worlds[0]), *steps)
-    left = without_loops(items)
-    assert [item.step for item in left] == loops_cut_slowly(worlds, list(range(len(steps))))
-    visited = [item.before.fingerprint.world for item in left]
-    assert all(a.after.fingerprint.world == b.before.fingerprint.world for a, b in pairwise(left))
-    assert len({*visited}) == len(visited)
-    assert bool(left) == (worlds[0] != worlds[-1])
+    places = left(items)
+    assert places == loops_cut_slowly(worlds, list(range(len(steps))))
+    there = [items[place] for place in places]
+    assert all(a.after.fingerprint.world == b.before.fingerprint.world for a, b in pairwise(there))
+    assert len({item.before.fingerprint.world for item in there}) == len(there)
+    assert bool(places) == (worlds[0] != worlds[-1])
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), min_size=1, max_size=8), st.integers(1, 9))

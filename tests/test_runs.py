@@ -337,7 +337,7 @@ def test_an_opened_run_tells_a_damaged_checkpoint_once(copied, caplog):
 def test_engines_are_released_when_a_run_cannot_be_opened(copied, monkeypatch):
     closed = []
     monkeypatch.setattr("cbrcore.runs.assemble.Parts.close", lambda parts: closed.append(parts))
-    damage = lambda path, reasoner: checkpoints.load_checkpoint(path / "nowhere", {})  # noqa: E731
+    damage = lambda path, *parts: checkpoints.load_checkpoint(path / "nowhere", {})  # noqa: E731
     monkeypatch.setattr("cbrcore.runs.checkpoint.restore_agent", damage)
     with pytest.raises(RunFolderError, match="damaged checkpoint"):
         _ = cbr.open(copied).parts
@@ -365,14 +365,14 @@ def test_the_checkpoint_may_be_replaced_while_it_is_read(copied, monkeypatch):
     newer = newest.with_name("00000999")
     restore = checkpoints.restore_agent
 
-    def too_late(path, reasoner):
+    def too_late(path, *parts):
         if path == newest:
             state = json.loads((newest / "state.json").read_text())
             state["progress"]["games_played"] = 999
             newest.rename(newer)
             (newer / "state.json").write_text(json.dumps(state))
             seal(newer, "state.json")
-        return restore(path, reasoner)
+        return restore(path, *parts)
 
     monkeypatch.setattr(checkpoints, "restore_agent", too_late)
     with cbr.open(copied) as opened:

@@ -114,7 +114,7 @@ def test_an_engine_that_dies_between_episodes_costs_none(games_dir, cache_dir):
 
 
 def test_failures_in_a_row_stop_the_run(games_dir, cache_dir):
-    with closing(open_game(games_dir, cache_dir, max_faults=2, max_steps=2)) as environment:
+    with closing(open_game(games_dir, cache_dir, max_faults=2, max_steps=2, transitions=0)) as environment:
 
         def crash() -> None:
             environment.reset("zork1", 0)
@@ -324,7 +324,7 @@ def test_a_worker_answers_nonsense_with_a_fault(request_of_zork):
         for nonsense in ({"do": "__init__"}, {"do": "step"}, {}):
             worker.send(nonsense)
             assert "Error" in worker.receive(10)["fault"]
-        worker.send({"do": "reset", "effort": "nothing"})
+        worker.send({"do": "reset", "effort": "nothing", "views": {}})
         assert "West of House" in worker.receive(10)["feedback"]
     finally:
         worker.close()

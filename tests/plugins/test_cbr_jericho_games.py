@@ -98,7 +98,7 @@ def test_a_games_cache_is_filled_by_its_name(games_dir, tmp_path, monkeypatch):
     assert warm_cache("zork1", tmp_path, steps=2).searched == 3
     with closing(open_game(games_dir, tmp_path)) as environment:
         environment.reset("zork1", 0)
-        assert environment.figures()["counts"] == {"observations": 1, "cached": 1, "searched": 0}
+        assert environment.figures()["counts"] == {"observations": 1, "cached": 1, "remembered": 0, "searched": 0}
 
 
 def test_a_game_without_walkthrough_cannot_be_warmed(cache_dir, games_dir):

@@ -183,7 +183,7 @@ def test_lines_of_any_length_do_no_harm(games_dir, cache_dir, game, caplog):
         for word in ("a", "take", "zz", "x" * 30, "é"):
             for length in (50, 119, 121, 150, 198, 1000):
                 made.reset(game, 0)
-                most = made._play._room[0]
+                most = made._play._line[0]
                 line = " ".join([word] * (length // (len(word) + 1) + 1))
                 result = say(made, line)
                 assert result.ending is Ending.TRUNCATED, line

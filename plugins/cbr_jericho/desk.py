@@ -97,9 +97,9 @@ class Desk:
         return self._observe(answer, request["effort"])
 
     def look_again(self, request: Message) -> Message:
-        """The present state anew, by what is remembered now."""
+        """The present state, whose valid actions were looked for, anew by what is remembered now."""
         self._remember(request)
-        return self._observe(request["feedback"], request["effort"])
+        return self._observe(request["feedback"], "actions")
 
     def _go(self, after: Sequence[str] | None) -> None:
         """Be where these commands lead to from the start, unless there are none to be told."""

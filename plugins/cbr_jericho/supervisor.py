@@ -49,7 +49,6 @@ class Supervisor:
         self._given_up: set[str] = set()
         self._failed_searches = 0
         self._told = 0
-        self._effort = ""
 
     def __repr__(self) -> str:
         return f"Supervisor({self.label!r}, {self._worker!r})"
@@ -70,7 +69,6 @@ class Supervisor:
     def begin(self, effort: str) -> Message:
         """Start a new episode; the reply about its first state."""
         self._faults.began()
-        self._effort = effort
         self._tell({"do": "reset", "effort": effort})
         return self.receive()
 
@@ -85,9 +83,7 @@ class Supervisor:
             for each in after:
                 self._faults.sent(each)
         self._faults.sent(command)
-        self._effort = effort
-        request = {"do": "step", "command": command, "effort": effort, "known": known}
-        self._tell({**request, "after": None if after is None else list(after)})
+        self._tell({"do": "step", "command": command, "effort": effort, "known": known, "after": after})
 
     def receive(self) -> Message:
         """The reply about the present state.
@@ -99,7 +95,7 @@ class Supervisor:
         try:
             reply = self._reply()
             if "view" in reply and not self._views.settle(*reply["view"]):  # another player was there first
-                self._tell({"do": "look_again", "feedback": reply["feedback"], "effort": self._effort})
+                self._tell({"do": "look_again", "feedback": reply["feedback"]})
                 reply = self._reply()
         except WorkerDied as error:
             raise self._faults.lost(str(error)) from error

@@ -39,8 +39,8 @@ class Views:
         return len(self._found)
 
     def since(self, count: int) -> dict[str, Entry]:
-        """All but the first `count`."""
-        return dict(islice(self._found.items(), count, None))
+        """All but the first `count`, the last one first: what is asked for at each step is little or nothing."""
+        return dict(islice(reversed(self._found.items()), len(self) - count))
 
     def settle(self, key: str, entry: Entry) -> bool:
         """Remember an entry; whether it is what is remembered now, which it is not if another one came first."""

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cbr_explorer.config import ExplorerConfig
+from cbr_explorer.ways import shortest
 
 WEIGHTS = {"room": 1.0, "thing": 0.6, "command": 0.3, "sentence": 0.2, "load": 0.1, "view": 0.05}
 """What one new item of a kind is worth."""
@@ -134,18 +135,11 @@ class News:
     def back(self, room: int, command: int, goal: int) -> list[int] | None:
         """Commands that lead, by the map of rooms, to a room from where a command led in another; None where the
         map shows no way."""
-        start = self._rooms.get((room, command), room)
-        exits: dict[int, list[tuple[int, int]]] = {}
-        for (room, command), after in self._rooms.items():
-            exits.setdefault(room, []).append((command, after))
-        ways: dict[int, list[int]] = {start: []}
-        queue = [start]
-        for room in queue:  # it grows
-            for command, after in exits.get(room, ()):
-                if after not in ways:
-                    ways[after] = [*ways[room], command]
-                    queue.append(after)
-        return ways.get(goal)
+        exits: dict[int, dict[int, int]] = {}
+        for (before, way), after in self._rooms.items():
+            exits.setdefault(before, {})[way] = after
+        found = shortest(exits, self._rooms.get((room, command), room), goal)
+        return None if found is None else [way for _, way in found]
 
     def _ahead(self, room: int, command: int) -> float:
         there = self._rooms.get((room, command), room)

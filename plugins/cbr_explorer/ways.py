@@ -17,6 +17,29 @@ Way = list[tuple[int, int]]
 """(spot, command given there), in their order."""
 
 
+def shortest(edges: Mapping[int, Mapping[int, int]], start: int, goal: int) -> Way | None:
+    """The shortest way, breadth first; None where there is none.
+
+    Args:
+        edges: spot (or room) -> command -> where it leads.
+    """
+    came: dict[int, tuple[int, int]] = {start: (-1, -1)}
+    queue = deque([start])
+    while queue and goal not in came:
+        here = queue.popleft()
+        for command, after in edges.get(here, {}).items():
+            if after not in came:
+                came[after] = (here, command)
+                queue.append(after)
+    if goal not in came:
+        return None
+    way: Way = []
+    while goal != start:
+        way.append(came[goal])
+        goal = came[goal][0]
+    return way[::-1]
+
+
 class Ways:
     """Spots, and the commands between them.
 
@@ -70,21 +93,7 @@ class Ways:
 
     def between(self, spot: int, goal: int) -> Way | None:
         """The shortest way from one spot to another; None where nothing is believed to lead there."""
-        came: dict[int, tuple[int, int]] = {spot: (-1, -1)}
-        queue = deque([spot])
-        while queue and goal not in came:
-            here = queue.popleft()
-            for command, after in self._edges.get(here, {}).items():
-                if after not in came:
-                    came[after] = (here, command)
-                    queue.append(after)
-        if goal not in came:
-            return None
-        way: Way = []
-        while goal != spot:
-            way.append(came[goal])
-            goal = came[goal][0]
-        return way[::-1]
+        return shortest(self._edges, spot, goal)
 
     def _nearer(self, edges: list[tuple[int, int, int]]) -> None:
         """Take in what became nearer to the start, breadth first."""

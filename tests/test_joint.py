@@ -31,11 +31,9 @@ from cbr_text.config import TextConfig
 from cbrcore.config import Part, TrainingConfig
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.cycle.retriever import Retriever
-from cbrcore.errors import Interrupted
 from cbrcore.interfaces import AgentInput, Build, PolicyOutput, Stopwatch
 from cbrcore.rng import Streams
 from cbrcore.runs.assemble import Parts
-from cbrcore.runs.folder import METRICS_FILE
 from cbrcore.testing import WordHashEncoder
 from cbrcore.types import Action, Ending, StateGraph, StepResult, Transition
 
@@ -328,15 +326,7 @@ def test_an_interrupted_and_resumed_joint_run_equals_the_uninterrupted_one(
 ):
     config = JointLearnerConfig(outcome_steps=outcome_steps)
     monkeypatch.setattr(toy_run, "A2cLearner", lambda: JointLearner(config))
-    settings = {"num_envs": num_envs, "checkpoint_every": 2}
-    whole = toy_run.run(tmp_path / "whole", **settings)
-    with pytest.raises(Interrupted):
-        toy_run.run(tmp_path / "parts", stop_after=stop_after, **settings)
-    resumed = toy_run.run(tmp_path / "parts", **settings)
-    for name in (METRICS_FILE, "results.json", "memory/cases.jsonl"):
-        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
-    final = toy_run.weights(resumed)
-    assert all(torch.equal(value, final[name]) for name, value in toy_run.weights(whole).items())
+    toy_run.check_resuming(tmp_path, stop_after, num_envs=num_envs)
 
 
 @pytest.mark.usefixtures("_joint")

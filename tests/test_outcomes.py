@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 import toy_run
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,8 +11,6 @@ from parts import act, observation
 from cbr_a2c.config import A2cConfig
 from cbr_a2c.learner import A2cLearner
 from cbr_a2c.outcomes import Outcomes
-from cbrcore.errors import Interrupted
-from cbrcore.runs.folder import METRICS_FILE
 from cbrcore.types import Decision, Ending, StepResult, Transition
 
 LOOK = act("look")
@@ -130,12 +127,4 @@ def test_outcomes_come_in_the_order_of_the_seats_the_oldest_step_first():
 def test_a_run_that_was_stopped_and_resumed_equals_one_that_was_not(tmp_path, monkeypatch, stop_after, num_envs):
     """Windows of four steps, outcomes of seven: many steps wait, but none where a checkpoint is taken."""
     monkeypatch.setattr(toy_run, "A2cLearner", lambda: A2cLearner(A2cConfig(outcome_steps=7)))
-    settings = {"num_envs": num_envs, "checkpoint_every": 2}
-    whole = toy_run.run(tmp_path / "whole", **settings)
-    with pytest.raises(Interrupted):
-        toy_run.run(tmp_path / "parts", stop_after=stop_after, **settings)
-    resumed = toy_run.run(tmp_path / "parts", **settings)
-    for name in (METRICS_FILE, "results.json", "memory/cases.jsonl"):
-        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
-    final = toy_run.weights(resumed)
-    assert all(torch.equal(value, final[name]) for name, value in toy_run.weights(whole).items())
+    toy_run.check_resuming(tmp_path, stop_after, num_envs=num_envs)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from parts import act, observation
 from run_folders import rows
 from toy import ToyEnvironment
-from toy_run import parts, run, weights
+from toy_run import check_resuming, parts, run
 
 from cbrcore.cycle.evaluation import UniformActor
 from cbrcore.cycle.reasoner import decide_together
 from cbrcore.cycle.runner import Seat, play_episode, play_together
-from cbrcore.errors import Interrupted
 from cbrcore.interfaces import ConcurrentEnvironment
 from cbrcore.runs.folder import METRICS_FILE
 from cbrcore.types import Action, Ending, StepResult, Transition
@@ -120,13 +118,7 @@ def test_parallel_runs_give_the_same_bytes(tmp_path):
 
 @pytest.mark.parametrize("stop_after", [1, 4, 6, 9, 14, 18])
 def test_interrupted_and_resumed_parallel_run_equals_the_uninterrupted_one(tmp_path, stop_after):
-    whole = run(tmp_path / "whole", num_envs=5, checkpoint_every=2)
-    with pytest.raises(Interrupted):
-        run(tmp_path / "parts", stop_after=stop_after, num_envs=5, checkpoint_every=2)
-    resumed = run(tmp_path / "parts", num_envs=5, checkpoint_every=2)
-    for name in (METRICS_FILE, "results.json", "memory/cases.jsonl"):
-        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
-    assert all(torch.equal(value, weights(resumed)[name]) for name, value in weights(whole).items())
+    check_resuming(tmp_path, stop_after, num_envs=5)
 
 
 @pytest.mark.parametrize("num_envs", [1, 2, 5])

@@ -19,7 +19,7 @@ from parts import DenseIndex, ScriptedAgent, act, observation
 from run_folders import rows, same
 from test_reasoner import BOOK_SHELF, LOOK, NOVEL_SHELF, Recorder, reasoner, remember
 from toy import ToyEnvironment
-from toy_run import Experiment, SilentReporter, parts, recipe, run, weights
+from toy_run import Experiment, SilentReporter, check_resuming, parts, recipe, run, weights
 
 from cbr_memory.memory import CaseMemory
 from cbr_pretrain.pairs import Experience, PairSampler
@@ -257,13 +257,7 @@ def test_a_clock_that_jumps_changes_nothing(tmp_path, monkeypatch):
 @pytest.mark.parametrize("stop_after", [1, 4, 6, 9, 14, 18])
 def test_interrupted_and_resumed_run_equals_the_uninterrupted_one(tmp_path, stop_after):
     """Stops while collecting, pretraining and training; checkpoints are also taken on the way."""
-    whole = run(tmp_path / "whole", checkpoint_every=2)
-    with pytest.raises(Interrupted, match=r"cbr run --resume|cbr evaluate"):
-        run(tmp_path / "parts", stop_after=stop_after, checkpoint_every=2)
-    resumed = run(tmp_path / "parts", checkpoint_every=2)
-    for name in (METRICS_FILE, "results.json", "memory/cases.jsonl"):
-        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
-    assert all(torch.equal(value, weights(resumed)[name]) for name, value in weights(whole).items())
+    check_resuming(tmp_path, stop_after)
 
 
 def test_a_run_killed_after_a_checkpoint_drops_the_lost_lines_and_plays_them_again(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, paper_rule
 from toy import GAMES, PLACES, ToyEnvironment
@@ -24,12 +25,13 @@ from cbrcore.config import (
 from cbrcore.console import StopRequest
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.cycle.retriever import Retriever
+from cbrcore.errors import Interrupted
 from cbrcore.interfaces import Build, Stopwatch
 from cbrcore.rng import Streams
 from cbrcore.runs import Work, carry_out, evaluation
 from cbrcore.runs.assemble import Learning, Parts
 from cbrcore.runs.checkpoint import latest_checkpoint, restore_agent
-from cbrcore.runs.folder import RunFolder
+from cbrcore.runs.folder import METRICS_FILE, RunFolder
 
 THINGS = [thing for goals in GAMES.values() for thing in goals]
 
@@ -129,6 +131,18 @@ def run(path: Path, stop_after: int = 0, **settings) -> Experiment:
     finally:
         folder.close()
     return experiment
+
+
+def check_resuming(folder: Path, stop_after: int, **settings) -> None:
+    """An interrupted and resumed run equals one which is neither, in what it leaves and in its weights."""
+    settings = {"checkpoint_every": 2, **settings}
+    whole = run(folder / "whole", **settings)
+    with pytest.raises(Interrupted, match=r"cbr run --resume|cbr evaluate"):
+        run(folder / "parts", stop_after=stop_after, **settings)
+    resumed = weights(run(folder / "parts", **settings))
+    for name in (METRICS_FILE, "results.json", "memory/cases.jsonl"):
+        assert (folder / "parts" / name).read_bytes() == (folder / "whole" / name).read_bytes(), name
+    assert all(torch.equal(value, resumed[name]) for name, value in weights(whole).items())
 
 
 def weights(experiment: Experiment) -> dict[str, torch.Tensor]:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -56,7 +56,7 @@ def run(
     else:
         hint = "cbr run RECIPE, or cbr run --resume DIR"
         raise CbrError("name a RECIPE to run, or a run to continue", hint=hint)
-    console.echo(f"{tables.results_table(results)}\n\nrun folder: {folder}")
+    _print_results(results, folder)
 
 
 def evaluate(
@@ -76,7 +76,10 @@ def evaluate(
     with naming_plugin_files(folder, plugin or ()):
         overrides = overrides_of(device=device)
         checked, report = checked_recipe(stored_recipe(folder), overrides, plugin or (), starts=False)
-    results = runs.evaluate(checked, report, folder, split or ())
+    _print_results(runs.evaluate(checked, report, folder, split or ()), folder)
+
+
+def _print_results(results: dict[str, Any], folder: Path) -> None:
     console.echo(f"{tables.results_table(results)}\n\nrun folder: {folder}")
 
 

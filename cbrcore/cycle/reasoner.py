@@ -196,8 +196,8 @@ class CaseBasedReasoner:
             return
         action = self.retriever.view(decision.action)
         key = self.retriever.keys(trace.situation, [action.seeds])[0] if action.seeds else None
-        known = result.reward, None, trace.situation, trace.agent_input.observation, result.observation
-        self._buffer.append(RetainItem(key, action, len(self._buffer), *known))
+        item = RetainItem(key, action, len(self._buffer), result.reward, situation=trace.situation)
+        self._buffer.append(replace(item, before=trace.agent_input.observation, after=result.observation))
 
     def retain(self, rng: np.random.Generator, provenance: Provenance, *, env_steps: int) -> int:
         """After a rewarded step: store what the retain policy picks from the buffer; returns how many items.

@@ -36,7 +36,7 @@ class Places:
 
     def __init__(self) -> None:
         self.stored = 0
-        self._places = array("q")  # ascending
+        self._places = array("i")  # ascending
 
     def __len__(self) -> int:
         return len(self._places)
@@ -58,7 +58,7 @@ class Places:
 
     def reset(self, count: int) -> None:
         """The table was made anew and holds so many rows."""
-        self.stored, self._places = count, array("q", range(count))
+        self.stored, self._places = count, array("i", range(count))
 
     def of(self, rows: Sequence[int]) -> list[int]:
         """The places of several rows."""

@@ -94,7 +94,7 @@ class CaseMemory:
         self.situations: dict[int, Situation] = {}
         self._known: dict[Pair, Case] = {}
         self._pairs: dict[int, Pair] = {}  # by case id
-        self._templates = array("q")  # number of each case's template
+        self._templates = array("i")  # number of each case's template
         self._numbers: dict[str, int] = {}  # of templates
         self._leaving: Eviction = eviction(self.eviction)
 
@@ -250,7 +250,7 @@ class CaseMemory:
         self.index.add(keys[rows])
         self.cases = [self.cases[row] for row in rows]
         self._known, self._pairs = kept, staying
-        self._templates = array("q", [self._numbers[case.template] for case in self.cases])
+        self._templates = array("i", [self._numbers[case.template] for case in self.cases])
         self.situations = {case.id: self.situations.get(case.id) for case in self.cases}
 
     def _put(self, case: Case, pair: Pair, situation: Situation) -> Case:

@@ -26,11 +26,11 @@ class ExplorerConfig(ReuseConfig):
     reward in, which another case got."""
     revise_share: Annotated[float, Field(ge=0, le=1)] = 0.3
     """Share of the episodes in which a case is revised."""
-    news: tuple[Kind, ...] = ("room", "thing", "command", "sentence", "load", "view")
+    news: tuple[Kind, ...] = ("room", "thing", "command", "sentence")
     """What counts as news beside a reward: a room, a thing carried, a command that is offered, a sentence of the
     answer, a set of things carried, a view, each for the first time."""
     score_decay: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """What a case weighs for each level of score above its own."""
+    """What a level of score weighs for each level above it, when one is drawn; besides, all weigh 1 together."""
     gamma: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """What news is still worth a command away."""
     stale: Annotated[float, Field(ge=0, lt=1)] = 0.2

@@ -197,6 +197,8 @@ class ExplorerReuse:
         self._node = archive.add(self._node, command, result.reward)
         if known is None or self._phase != "return":
             self._learn(memory, command, decision, result)
+        if result.ending is Ending.TRUNCATED:
+            memory.horizon = max(memory.horizon or 0, archive.depth(self._node))
         archive.note_score(self._node, after.score, ended=result.ending is not None)
         if archive.best is not None and (before is None or archive.best[0] > before[0]):
             memory.found_at.append((archive.best[0], self._policy.steps))

@@ -30,12 +30,14 @@ class GameMemory:
     Attributes:
         rewards: (room, command) -> the node nearest to the start where it was rewarded.
         found_at: (score, steps of the training) whenever the best score rose.
+        horizon: the most steps after which an episode was cut off; None before one was.
     """
 
     def __init__(self, config: ExplorerConfig) -> None:
         self.archive, self.ways, self.news, self.counts = Archive(), Ways(), News(config), Counts()
         self.rewards: dict[tuple[int, int], int] = {}
         self.found_at: list[tuple[float, int]] = []
+        self.horizon: int | None = None
 
     def __repr__(self) -> str:
         return f"GameMemory({self.archive!r}, {self.ways!r})"
@@ -98,6 +100,7 @@ class GameMemory:
             "revised": list(counts.revised),
             "rewards": [[*key, node] for key, node in self.rewards.items()],
             "found_at": self.found_at,
+            "horizon": self.horizon,
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -112,3 +115,4 @@ class GameMemory:
         )
         self.rewards = {(room, command): node for room, command, node in state["rewards"]}
         self.found_at = [(score, step) for score, step in state["found_at"]]
+        self.horizon = state["horizon"]

@@ -70,6 +70,8 @@ def test_the_best_case_and_the_best_end():
     memory = memory_after(SHORT)
     assert memory.archive.best == (5.0, 4)
     assert memory.archive.final is None, "the episode has not ended"
+    assert memory_after(LONG, SHORT).archive.best == (5.0, len(LONG) + 4), "the shorter one"
+    assert memory_after(SHORT, LONG).archive.best == (5.0, 4)
     policy, house = explorer(), House(max_steps=2)
     force(policy, house, ["east", "ring bell"])
     force(policy, house, ["sing", "sing"])

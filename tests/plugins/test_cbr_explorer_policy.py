@@ -63,6 +63,15 @@ def test_what_loses_is_done_once():
     assert sum(given[-1] == "jump" for given in played) <= 6, "once in each view of the cellar"
 
 
+def test_a_reward_is_the_greatest_news_and_a_loss_is_remembered_of_the_template():
+    policy = explorer()
+    force(policy, House(), ["east", "ring bell", "down", "jump"])
+    archive, news = policy.memory(GAME).archive, policy.memory(GAME).news
+    room, bell = archive.rooms.get("kitchen", -1), archive.commands.get("ring bell", -1)
+    assert news.expected(room, bell, "ring {}") == pytest.approx(0.65)
+    assert news.losses == {"jump": 1}
+
+
 def test_a_share_of_the_steps_is_drawn():
     policy, house = explorer(epsilon=0.3, revise=()), House(max_steps=50)
     why = [each for _ in range(20) for each in play(policy, house)[2] if each.startswith("explores")]

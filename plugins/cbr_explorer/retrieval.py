@@ -34,8 +34,8 @@ def score_novelty(memory: GameMemory, config: ExplorerConfig, rng: random.Random
 
 
 def promise(memory: GameMemory, cell: Cell) -> float:
-    """The news that may lie ahead of the case of a cell, more with more things to use and with more steps left, less
-    the more often the cell, or any with the same score and things, was started from::
+    """The news that may lie ahead of a cell's case: more with more things to use and more steps left, less the
+    more often the cell, or any with the same score and things, was started from::
 
         (V + 0.01) sqrt(1 + things carried) left / sqrt((1 + of the cell) (1 + of the load))
 

@@ -179,6 +179,15 @@ def test_what_is_kept_is_plain_data_and_enough_to_go_on_in_the_same_way():
     assert (policy.metrics(), policy.facts()) == (other.metrics(), other.facts())
 
 
+def test_what_is_counted_is_kept():
+    memory = memory_after(SHORT)
+    memory.counts.failed[2] = memory.counts.revised[0, 1, 2] = None
+    memory.counts.cells[0.0, 1, 2] = memory.counts.loads[0.0, 1] = 3
+    other = memory_after()
+    other.load_state(json.loads(json.dumps(memory.state())))
+    assert other.counts == memory.counts
+
+
 def test_an_entry_of_the_archive_is_one_step():
     memory = memory_after(LONG, SHORT, LONG)
     assert len(memory.archive) == 1 + len(LONG) + len(SHORT)

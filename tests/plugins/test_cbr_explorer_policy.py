@@ -89,6 +89,28 @@ def test_an_episode_returns_to_a_case_and_says_how():
     assert policy.metrics()["return_steps"] == 4
 
 
+def test_an_exact_replay_teaches_nothing():
+    policy, house = explorer(retrieval="last", revise=()), House()
+    force(policy, house, CHEST)
+    memory = policy.memory(GAME)
+    before = dict(memory.news.leads)
+    given, _, _ = play(policy, house)
+    assert given[:4] == CHEST
+    assert {key: memory.news.leads[key] for key in list(before)[:3]} == dict(list(before.items())[:3])
+
+
+def test_a_way_that_was_put_together_and_does_not_hold_is_remembered():
+    policy = explorer(retrieval="last", revise=())
+    force(policy, House(), ["sing", "east", "west", "take lamp", "east", "down"])
+    force(policy, House(), ["take lamp", "east"])
+    memory = policy.memory(GAME)
+    number = len(memory.archive.cases) - 1
+    assert memory.length(number) == 3
+    play(policy, House(locked=[("kitchen", "down")]))
+    assert memory.counts.failed == {number: None}
+    assert memory.length(number) == 6
+
+
 def test_candidates_name_their_case_and_where_it_comes_from():
     policy, house = explorer(retrieval="last", revise=()), House()
     force(policy, house, CHEST)

@@ -1,4 +1,4 @@
-"""Fifty seeded SIGKILLs: in pretraining, training, evaluation and while files are written. What was killed is
+"""Some sixty seeded SIGKILLs: in pretraining, training, evaluation and while files are written. What was killed is
 resumed, and ends with the bytes of a run that was never killed. ``pytest -m crash -n 2``; about ten minutes."""
 
 from __future__ import annotations
@@ -20,13 +20,28 @@ from run_folders import same
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(1500)]
 
 SMOKE = Path(__file__).parents[1] / "recipes" / "smoke"
+PRETRAIN = "training.pretrain.episodes=4"
 SETS = {
-    "twc": ["run.episodes=8", "evaluation.passes=3", "memory.threshold=0.4"],
-    "jericho": ["run.env_steps=160", "environment.cache_key=state", "evaluation.passes=3"],
+    "twc": ["run.episodes=8", PRETRAIN, "evaluation.passes=3", "memory.threshold=0.4"],
+    "jericho": ["run.env_steps=160", PRETRAIN, "environment.cache_key=state", "evaluation.passes=3"],
+    "view": ["run.env_steps=160", PRETRAIN, "environment.cache_key=view", "evaluation.passes=3"],
+    "explorer": ["run.env_steps=600"],
 }
-COMMON = ["run.checkpoint_every=2", "recorders=[]", "training.pretrain.episodes=4"]
-RECIPES = {"twc": SMOKE / "text_cbr_generated.yaml", "jericho": SMOKE / "text_cbr_jericho.yaml"}
-KILLS = {("twc", 1): 13, ("twc", 4): 13, ("jericho", 1): 12, ("jericho", 4): 12}
+COMMON = ["run.checkpoint_every=2", "recorders=[]"]
+RECIPES = {
+    "twc": SMOKE / "text_cbr_generated.yaml",
+    "jericho": SMOKE / "text_cbr_jericho.yaml",
+    "view": SMOKE / "text_cbr_jericho.yaml",
+    "explorer": SMOKE / "explorer_generated.yaml",
+}
+KILLS = {
+    ("twc", 1): 13,
+    ("twc", 4): 13,
+    ("jericho", 1): 12,
+    ("jericho", 4): 12,
+    ("view", 2): 6,
+    ("explorer", 2): 6,
+}
 MOMENTS = ("starting", "collecting", "training", "writing", "training", "writing", "evaluating")
 """The kills of one run, in this order; then it may end. But for the first and `writing` these are phases."""
 SECONDS = {"starting": 6.0, "collecting": 0.4, "training": 0.5, "evaluating": 0.4, "writing": 0.004}

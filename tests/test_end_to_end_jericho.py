@@ -9,21 +9,32 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from run_folders import rows, same_run
+from run_folders import rows, same
 from toy_run import Experiment, SilentReporter
 
+from cbr_jericho.supervisor import Supervisor
 from cbrcore.console import StopRequest
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import dump_recipe, load_recipe
-from cbrcore.runs.assemble import assemble
+from cbrcore.runs.assemble import Parts, assemble
 from cbrcore.runs.folder import RECIPE_FILE, RunFolder
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 SMOKE = RECIPES / "smoke" / "text_cbr_jericho.yaml"
+EXPLORER = RECIPES / "smoke" / "explorer_generated.yaml"
+KINDS = {
+    "world": [SMOKE],
+    "exact, a way that is known is not played": [SMOKE, "--set", "environment.cache_key=state"],
+    "view": [SMOKE, "--set", "environment.cache_key=view"],
+    "explorer": [EXPLORER, "--set", "run.env_steps=300", "--set", "run.checkpoint_every=1"],
+}
+"""What a run keeps besides weights and cases: remembered valid actions, known ways, an archive of places."""
 
 Cbr = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -63,11 +74,27 @@ def test_results_hold_the_protocol(whole):
     assert all(row["steps"] <= 8 for row in rows(whole))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_stopped_run_resumes_to_the_same_bytes(cbr, whole, tmp_path, cache_dir, number):
-    folder = tmp_path / "run"
+@pytest.fixture(scope="module")
+def finished(cbr: Cbr, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A run of a kind that was never stopped."""
+
+    @cache
+    def folder_of(kind: str) -> Path:
+        folder = tmp_path_factory.mktemp("finished") / "run"
+        done = cbr("run", *KINDS[kind], "--out", folder)
+        assert done.returncode == 0, done.stderr
+        return folder
+
+    return folder_of
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"), [("world", signal.SIGINT), *((kind, signal.SIGKILL) for kind in KINDS)]
+)
+def test_a_stopped_run_resumes_to_the_same_bytes(cbr, finished, tmp_path, cache_dir, kind, number):
+    whole, folder = finished(kind), tmp_path / "run"
     process = subprocess.Popen(
-        [sys.executable, "-m", "cbrcore.cli", "run", str(SMOKE), "--out", str(folder)],
+        [sys.executable, "-m", "cbrcore.cli", "run", *map(str, KINDS[kind]), "--out", str(folder)],
         env={**os.environ, "CBR_CACHE": str(cache_dir)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -80,7 +107,48 @@ def test_a_stopped_run_resumes_to_the_same_bytes(cbr, whole, tmp_path, cache_dir
     assert not (folder / "results.json").exists()
     done = cbr("run", "--resume", folder)
     assert done.returncode == 0, done.stderr
-    same_run(whole, folder)
+    same(whole, folder)
+
+
+def smoke_run(path: Path, *overrides: str) -> tuple[Parts, Callable[[], dict[str, Any]]]:
+    """The parts of a run of the smoke recipe in this process, and what runs it."""
+    registry = load_plugins().registry
+    recipe = load_recipe(SMOKE, overrides=overrides, registry=registry)
+    parts = assemble(recipe, registry)
+
+    def whole_run() -> dict[str, Any]:
+        folder = RunFolder.create(recipe.name, path)
+        folder.write_text(RECIPE_FILE, dump_recipe(recipe))
+        try:
+            return Experiment(recipe, parts, folder, SilentReporter(), StopRequest()).run()
+        finally:
+            parts.close()
+            folder.close()
+
+    return parts, whole_run
+
+
+def test_no_seed_of_an_evaluation_was_trained_on(tmp_path, cache_dir, monkeypatch):
+    """Protocol P2: each episode has a seed of its own."""
+    monkeypatch.setenv("CBR_CACHE", str(cache_dir))
+    begin, begun = Supervisor.begin, []
+
+    def note(self, effort: str, seed: int | None = None):
+        begun.append(seed)
+        return begin(self, effort, seed)
+
+    monkeypatch.setattr(Supervisor, "begin", note)
+    overrides = ("environment.seed=episode", "run.env_steps=80", "evaluation.passes=10")
+    _, whole_run = smoke_run(tmp_path / "run", *overrides)
+    results = whole_run()
+    plays = results["evaluation"]["train"]["endings"].values(), results["evaluation"]["train"]["random"]["passes"]
+    count = sum(plays[0]) + plays[1]
+    evaluated, trained = begun[-count:], begun[:-count]
+    assert len(set(evaluated)) == 10  # the random policy has the seeds of the agent's first plays
+    assert len(set(trained)) == len(trained) > results["training"]["episodes"]  # and those of pretraining
+    assert not set(trained) & set(evaluated)
+    assert None not in begun
+    assert results["protocol"]["handicaps"]["protocol"].startswith("P2")
 
 
 def test_an_engine_that_is_killed_in_the_middle_of_an_episode_costs_that_episode_and_is_counted(
@@ -90,9 +158,7 @@ def test_an_engine_that_is_killed_in_the_middle_of_an_episode_costs_that_episode
     from cbrcore.runs.trainer import LearningActor
 
     monkeypatch.setenv("CBR_CACHE", str(cache_dir))
-    registry = load_plugins().registry
-    recipe = load_recipe(SMOKE, overrides=["run.env_steps=80"], registry=registry)
-    parts = assemble(recipe, registry)
+    parts, whole_run = smoke_run(tmp_path / "run", "run.env_steps=80")
     observe = LearningActor.observe
 
     def kill_once(self, *step) -> None:
@@ -101,13 +167,7 @@ def test_an_engine_that_is_killed_in_the_middle_of_an_episode_costs_that_episode
             os.kill(parts.environments[0]._play.supervisor._worker.pid, signal.SIGKILL)
 
     monkeypatch.setattr(LearningActor, "observe", kill_once)
-    folder = RunFolder.create(recipe.name, tmp_path / "run")
-    folder.write_text(RECIPE_FILE, dump_recipe(recipe))
-    try:
-        results = Experiment(recipe, parts, folder, SilentReporter(), StopRequest()).run()
-    finally:
-        parts.close()
-        folder.close()
+    results = whole_run()
     endings = [row["ending"] for row in rows(tmp_path / "run")]
     assert endings.count("engine_error") == 1
     assert results["training"]["endings"]["engine_error"] == 1

@@ -25,7 +25,7 @@ class Explorer:
     """A reuse policy (`cbrcore.interfaces.ReusePolicy`). Its archive is kept in checkpoints."""
 
     handicaps: Mapping[str, Any] = {
-        "start": "the same in each episode: cases are returned to by reset and replay, and replayed steps count",
+        "start": "cases are returned to by reset and replay, and replayed steps count",
         "archive": "kept over the episodes of training",
     }
 

@@ -21,10 +21,12 @@ class JerichoConfig(ComponentConfig):
     rom_dir: str | None = None
     """The folder that holds the story files, relative to the recipe; `~` and `$VARIABLE` are expanded. Left out:
     the folder jericho/ in the folder that the environment variable CBR_GAMES names, then your own games folder."""
-    seed: Literal["walkthrough", "run"] | Annotated[int, Field(ge=1, le=LARGEST_SEED)] = "walkthrough"
+    seed: Literal["walkthrough", "run", "episode"] | Annotated[int, Field(ge=1, le=LARGEST_SEED)] = "walkthrough"
     """Chance inside the game. `walkthrough`: the seed for which the published walkthrough works, in every run, as
-    the baselines do (a handicap). `run`: drawn from the run's seed. A number: that one. It is the same in every
-    episode."""
+    the baselines do (a handicap). `run`: drawn from the run's seed. A number: that one. These are the same in
+    every episode (protocol P1: the measure is the mean of the last training episodes). `episode`: each has its
+    own (protocol P2: the measure is the evaluation, whose seeds were never trained on; `evaluation: {passes:
+    100}`)."""
     max_steps: Annotated[int, Field(ge=1)] = 100
     """Commands per episode [P App. J]; then the episode is truncated."""
     graph: Literal["tree", "text"] = "tree"
@@ -49,7 +51,7 @@ class JerichoConfig(ComponentConfig):
     and what was stale is told at the end. What is offered never depends on what the cache on disk holds."""
     transitions: Annotated[int, Field(ge=0)] = 50_000
     """So many results of commands are kept in memory, by the commands since the start: a way that was gone in this
-    run is played again without the engine. Exact. 0: none."""
+    run is played again without the engine. Exact. 0, or a `seed` per episode: none."""
     allow_unknown_rom: bool = False
     """Accept a story file that Jericho does not know, as a path in `game`. There are no scores and no valid
     actions then: the fallback commands are offered."""
@@ -59,5 +61,5 @@ class JerichoConfig(ComponentConfig):
 
     def same_for_all_seeds(self) -> Iterable[str]:
         """What does not change with the run's seed (`cbr sweep` says so)."""
-        if self.seed != "run":
+        if self.seed not in ("run", "episode"):
             yield f"the chance inside the game (environment.seed: {self.seed}; with `run` each draws its own)"

@@ -49,6 +49,7 @@ class Desk:
         story = Path(request["scratch"]) / request["name"]
         story.write_bytes(base64.b64decode(request["story"]))
         self.engine = Engine(story, request["seed"])
+        self._seed = int(self.engine._seed)
         self.search = ActionSearch(self.engine, request["templates"], request["tagger"])
         self.surroundings = Surroundings(self.engine)
         world = WorldKeys(self.engine, self.search.tagger)
@@ -73,7 +74,7 @@ class Desk:
         return {
             "md5": engine.md5,
             "jericho": JERICHO_VERSION,
-            "seed": int(engine._seed),
+            "seed": self._seed,
             "max_score": engine.get_max_score() if supported else None,
             "initial_score": engine.get_score() if supported else None,
             "walkthrough": walkthrough,
@@ -85,6 +86,8 @@ class Desk:
     def reset(self, request: Message) -> Message:
         """Start anew."""
         self._remember(request)
+        seed = request["seed"]
+        self.engine.seed(self._seed if seed is None else seed)
         opening, _ = self.engine.reset()
         return self._observe(opening, request["effort"])
 

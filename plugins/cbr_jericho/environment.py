@@ -43,6 +43,11 @@ REMEMBERED = {
 """cache_key -> what that makes of the valid actions."""
 
 
+SAME_CHANCE, BY_WALKTHROUGH = "the same in every episode", ", with the seed of the walkthrough"
+P1 = "P1: one seed; the measure is the mean of the last 100 training episodes"
+P2 = "P2: a seed for each episode; the measure is the evaluation, with seeds that were never trained on"
+
+
 class JerichoEnvironment:
     """One interactive fiction, played by Jericho in a process of its own.
 
@@ -58,8 +63,12 @@ class JerichoEnvironment:
         self.build = build
         self._views: Views = build.shared.setdefault(f"{NAME}: views", Views())
         self._transitions: Transitions = build.shared.setdefault(
-            f"{NAME}: transitions", Transitions(config.transitions)
+            f"{NAME}: transitions", Transitions(0 if self._own_chance else config.transitions)
         )
+
+    @property
+    def _own_chance(self) -> bool:
+        return self.config.seed == "episode"
 
     @property
     def handicaps(self) -> Mapping[str, Any]:
@@ -73,8 +82,8 @@ class JerichoEnvironment:
             "valid_actions": searched if known else "none: no search, as Jericho does not know the story",
             "look_and_inventory": "asked at every step and taken back",
             "state_graph": "the game's object tree" if config.graph == "tree" else "from the texts",
-            "chance": "the same in every episode"
-            + (", with the seed of the walkthrough" if by_walkthrough else ""),
+            **({} if self._own_chance else {"chance": SAME_CHANCE + BY_WALKTHROUGH * by_walkthrough}),
+            "protocol": P2 if self._own_chance else P1,
         }
 
     def __repr__(self) -> str:
@@ -101,6 +110,8 @@ class JerichoEnvironment:
         facts = dict(self._play_of(game).supervisor.facts)
         steps = len(facts.pop("walkthrough"))
         del facts["vocabulary"]
+        if self._own_chance:
+            facts["seed"] = "episode"
         return {**facts, "walkthrough_steps": steps}
 
     def walkthrough(self, game: str) -> tuple[str, ...]:
@@ -108,13 +119,13 @@ class JerichoEnvironment:
         return tuple(self._play_of(game).supervisor.facts["walkthrough"])
 
     def reset(self, game: str, seed: int) -> Observation:
-        """Start the game anew. Its chance is a setting (`seed`): the argument changes nothing.
+        """Start the game anew. Its chance is a setting (`seed`); with `episode` it is the argument.
 
         Raises:
             GameError: this is not the configured game, or it cannot be used.
             RunFailed: the engine fails again and again.
         """
-        return self._play_of(game).reset()
+        return self._play_of(game).reset(seed=seed if self._own_chance else None)
 
     def step(self, action: Action) -> StepResult:
         """Execute an action. What is no valid action is executed too, unless it speaks to the interpreter.
@@ -231,8 +242,9 @@ class JerichoEnvironment:
         }
 
     def _seed(self) -> int | None:
-        """The seed of the interpreter's random numbers; None for that of the walkthrough."""
-        if self.config.seed == "walkthrough":
+        """The seed of the interpreter's random numbers, but where each episode has its own; None for that of the
+        walkthrough."""
+        if self.config.seed in ("walkthrough", "episode"):
             return None if self._story.md5 in titles_by_md5() else SEED_WITHOUT_WALKTHROUGH
         if self.config.seed == "run":
             return derive_seed(self.build.seed, "jericho") % LARGEST_SEED + 1

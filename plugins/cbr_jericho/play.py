@@ -79,10 +79,11 @@ class Play:
     def __repr__(self) -> str:
         return f"Play({self.game!r}, step {self._now.steps})"
 
-    def reset(self, *, known: str | None = None) -> Observation:
+    def reset(self, *, known: str | None = None, seed: int | None = None) -> Observation:
         """Start anew.
 
         Args:
+            seed: of this episode's chance; None for that of the story's request.
             known: None for an agent. Otherwise known commands will be replayed: none is refused, and there is no
                 limit to them; `known` says how much is found out at each step, see `Desk`.
 
@@ -100,7 +101,7 @@ class Play:
             return self._now
         while True:
             try:
-                reply = self.supervisor.begin(known or "actions")
+                reply = self.supervisor.begin(known or "actions", seed)
             except EpisodeLost:
                 continue  # the supervisor counts, and raises when it is too often
             self._now = self._observe(reply, None)

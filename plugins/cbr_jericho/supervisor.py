@@ -66,10 +66,10 @@ class Supervisor:
             assert self._facts is not None
         return self._facts
 
-    def begin(self, effort: str) -> Message:
-        """Start a new episode; the reply about its first state."""
+    def begin(self, effort: str, seed: int | None = None) -> Message:
+        """Start a new episode, with a seed of its own unless that is None; the reply about its first state."""
         self._faults.began()
-        self._tell({"do": "reset", "effort": effort})
+        self._tell({"do": "reset", "effort": effort, "seed": seed})
         return self.receive()
 
     def send(self, command: str, effort: str, *, known: bool = False, after: Sequence[str] | None = None) -> None:

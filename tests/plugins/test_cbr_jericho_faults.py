@@ -324,7 +324,7 @@ def test_a_worker_answers_nonsense_with_a_fault(request_of_zork):
         for nonsense in ({"do": "__init__"}, {"do": "step"}, {}):
             worker.send(nonsense)
             assert "Error" in worker.receive(10)["fault"]
-        worker.send({"do": "reset", "effort": "nothing", "views": {}})
+        worker.send({"do": "reset", "effort": "nothing", "seed": None, "views": {}})
         assert "West of House" in worker.receive(10)["feedback"]
     finally:
         worker.close()

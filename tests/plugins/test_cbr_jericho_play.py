@@ -314,6 +314,35 @@ def test_seeds(games_dir, cache_dir):
     assert seed_used(1, 77) == 77
     assert seed_used(1, "run") == seed_used(1, "run") != seed_used(2, "run")
     assert seed_used(0, "run") > 0
+    assert seed_used(0, "episode") == "episode"
+
+
+def states_of(environment, seed: int) -> list[str]:
+    """The exact states of an episode; they hold the random numbers."""
+    first = environment.reset("zork1", seed)
+    return [first.fingerprint.state, *(say(environment, "wait").observation.fingerprint.state for _ in range(3))]
+
+
+def test_each_episode_has_its_own_chance_and_none_is_taken_for_another(games_dir, cache_dir):
+    environment = open_game(games_dir, cache_dir, seed="episode", cache_key="view")
+    with closing(environment):
+        first, other, again = (states_of(environment, seed) for seed in (5, 6, 5))
+        walkthrough = next(environment.replay("zork1", (), effort="things"))
+        facts = environment.game_info("zork1")["seed"]
+    assert first == again
+    assert not set(first) & set(other)
+    assert facts == "episode"
+    with closing(open_game(games_dir, cache_dir, seed=5)) as fixed:
+        assert states_of(fixed, 99) == states_of(fixed, 5) == first  # the argument changes nothing there
+    with closing(open_game(games_dir, cache_dir)) as usual:
+        assert usual.reset("zork1", 5).fingerprint.state == walkthrough.fingerprint.state
+
+
+def test_the_protocol_is_named(games_dir, cache_dir):
+    protocols = {seed: open_game(games_dir, cache_dir, seed=seed).handicaps for seed in ("walkthrough", "episode")}
+    assert protocols["walkthrough"]["protocol"].startswith("P1")
+    assert protocols["episode"]["protocol"].startswith("P2")
+    assert "chance" not in protocols["episode"]  # it is no handicap any more
 
 
 # -- stories -------------------------------------------------------------------------------------------------

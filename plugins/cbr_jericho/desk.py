@@ -13,8 +13,9 @@ from cbr_jericho.cache import ActionCache
 from cbr_jericho.commands import asks_to_leave
 from cbr_jericho.engine import JERICHO_VERSION, Engine
 from cbr_jericho.fingerprint import CacheKeys, Seen, StateKeys, ViewKeys, WorldKeys
-from cbr_jericho.search import ActionSearch, Found
+from cbr_jericho.search import ActionSearch, Choice, Found
 from cbr_jericho.surroundings import Surroundings
+from cbr_jericho.tried import Tried
 
 EXACT = "state"
 """Kind of keys that need no check."""
@@ -55,8 +56,10 @@ class Desk:
         world = WorldKeys(self.engine, self.search.tagger)
         self.keys: dict[str, CacheKeys] = {"state": StateKeys(), "world": world, "view": ViewKeys(world)}
         self.kind: str = request["cache_key"]
-        identity = f"{self.engine.md5} jericho-{JERICHO_VERSION} {self.search.tagger.identity}"
-        self.cache = ActionCache(Path(request["cache"]), identity, Found.from_json) if request["cache"] else None
+        identity = f"{self.engine.md5} jericho-{JERICHO_VERSION} {self.search.tagger.identity} names"
+        self.tried = Tried() if request["search"] == "learned" else None
+        kept = request["cache"] and self.tried is None  # what is left out depends on the run
+        self.cache = ActionCache(Path(request["cache"]), identity, Found.from_json) if kept else None
         self.seconds: dict[str, float] = {}
         self.counts = {"observations": 0, "cached": 0, "remembered": 0, "searched": 0}
         self._views: dict[bytes, Found] = {}
@@ -122,7 +125,11 @@ class Desk:
         return answer
 
     def _remember(self, request: Message) -> None:
-        self._views |= {bytes.fromhex(key): Found.from_json(entry) for key, entry in request["views"].items()}
+        told = {bytes.fromhex(key): Found.from_json(entry) for key, entry in request["views"].items()}
+        if self.tried is not None:
+            for key in told.keys() - self._views.keys():
+                self.tried.learn(told[key])
+        self._views |= told
 
     def resume(self, request: Message) -> Message:
         """Go on from a state that another worker had; the search in it is not tried again."""
@@ -205,7 +212,7 @@ class Desk:
             self.counts["cached"] += 1
             return known
         with self._timed("search"):
-            found = self._searched(seen, key, reply)
+            found = self._searched(seen, key, reply, self.tried)
         self.counts["searched"] += 1
         if self.cache:
             self.cache.put(state, found.to_json())
@@ -223,9 +230,9 @@ class Desk:
         counts = {"offered": len(offered), "stale": len(offered - now), "missing": len(now - offered)}
         reply["checked"] = counts
 
-    def _searched(self, seen: Seen, key: bytes, reply: Message) -> Found:
+    def _searched(self, seen: Seen, key: bytes, reply: Message, choice: Choice | None = None) -> Found:
         self._announce({"searching": key.hex(), "state": self.engine.pack(seen.state), "reply": reply})
-        return self.search.run(seen.state)
+        return self.search.run(seen.state, choice)
 
     def _known(self, key: bytes, reply: Message) -> Found | None:
         """What the cache holds; the reply tells of an entry that is wrong."""

@@ -41,6 +41,7 @@ REMEMBERED = {
     "view": "; remembered per view (room, what is there and carried, look, inventory) within a run, approximate",
 }
 """cache_key -> what that makes of the valid actions."""
+LEARNED = "; what is tried in vain again and again is tried less often, approximate"
 
 
 SAME_CHANCE, BY_WALKTHROUGH = "the same in every episode", ", with the seed of the walkthrough"
@@ -76,7 +77,7 @@ class JerichoEnvironment:
         config = self.config
         known = "_story" not in self.__dict__ or self._story.known
         searched = f"found by Jericho's search; words to try from the {config.tagger} tagger"
-        searched += REMEMBERED.get(config.cache_key, "")
+        searched += REMEMBERED.get(config.cache_key, "") + LEARNED * (config.search == "learned")
         by_walkthrough = config.seed == "walkthrough" and known
         return {
             "valid_actions": searched if known else "none: no search, as Jericho does not know the story",
@@ -239,12 +240,13 @@ class JerichoEnvironment:
             "tagger": self.config.tagger,
             "cache": str(cache) if self.config.cache else None,
             "cache_key": self.config.cache_key,
+            "search": self.config.search,
         }
 
     def _seed(self) -> int | None:
         """The seed of the interpreter's random numbers, but where each episode has its own; None for that of the
         walkthrough."""
-        if self.config.seed in ("walkthrough", "episode"):
+        if self.config.seed == "walkthrough" or self.config.seed == "episode":
             return None if self._story.md5 in titles_by_md5() else SEED_WITHOUT_WALKTHROUGH
         if self.config.seed == "run":
             return derive_seed(self.build.seed, "jericho") % LARGEST_SEED + 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jericho.util
 from jericho.template_action_generator import TemplateActionGenerator
@@ -47,13 +47,15 @@ class Found:
         aliases: the name that the search uses for each thing -> all names that the game answers to alike, in lower
             case. "all" is among them.
         actions: the valid actions; None if they were not searched for.
+        names: those that commands were made of; some are of no thing.
     """
 
     aliases: dict[str, list[str]]
     actions: tuple[Valid, ...] | None = None
+    names: tuple[str, ...] = ()
 
     def to_json(self) -> Any:
-        return [self.aliases, self.actions]
+        return [self.aliases, self.actions, self.names]
 
     @classmethod
     def from_json(cls, data: Any) -> Found:
@@ -62,10 +64,21 @@ class Found:
         Raises:
             ValueError, TypeError, AttributeError: it did not give this.
         """
-        aliases, actions = data
-        return cls(
-            dict(aliases.items()), tuple(Valid(template, tuple(entities)) for template, entities in actions)
-        )
+        aliases, actions, names = data
+        valid = tuple(Valid(template, tuple(entities)) for template, entities in actions)
+        return cls(dict(aliases.items()), valid, tuple(names))
+
+
+class Choice(Protocol):
+    """Which candidates are tried (`tried.Tried`)."""
+
+    def due(self, entities: tuple[str, ...]) -> bool:
+        """Whether all commands about these are."""
+        ...
+
+    def was_valid(self, template: str, entities: tuple[str, ...]) -> bool:
+        """Whether this one is, where they are not."""
+        ...
 
 
 class ActionSearch:
@@ -96,16 +109,24 @@ class ActionSearch:
         groups = self._groups(state)
         return Found(_aliases(groups, self.engine._score_object_names(groups)))
 
-    def run(self, state: State) -> Found:
-        """The whole search, step by step as Jericho's `get_valid_actions` does it. `state` is the present one."""
+    def run(self, state: State, choice: Choice | None = None) -> Found:
+        """The whole search, step by step as Jericho's `get_valid_actions` does it. `state` is the present one.
+
+        Args:
+            choice: leaves candidates out.
+        """
         groups = self._groups(state)
         names = self.engine._score_object_names(groups)
         plain = [name for name in names if name.isascii()]  # Jericho gives others back in another encoding
-        candidates = self.engine.act_gen.generate_actions(plain)
+        if choice is None:
+            candidates = self.engine.act_gen.generate_actions(plain)
+        else:
+            candidates = chosen(choice, self.engine.act_gen.templates, plain)
         effects = self.engine._filter_candidate_actions(candidates, use_ctypes=True, use_parallel=False)
         self.engine.set_state(state)
         valid = [max(alike, key=jericho.util.verb_usage_count) for alike in effects.values()]
-        return Found(_aliases(groups, names), tuple(read_back(valid, self.engine.act_gen.templates, plain)))
+        actions = tuple(read_back(valid, self.engine.act_gen.templates, plain))
+        return Found(_aliases(groups, names), actions, tuple(plain))
 
     def _groups(self, state: State) -> Groups:
         groups: Groups = self.engine._identify_interactive_objects(use_object_tree=True)
@@ -118,6 +139,21 @@ class GivenTemplates(TemplateActionGenerator):  # type: ignore[misc]
 
     def __init__(self, templates: Iterable[str]) -> None:
         self.templates = [template.replace(SLOT, HOLE) for template in templates]
+
+
+def chosen(choice: Choice, templates: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The candidates that are tried, in the order of Jericho's `generate_actions`."""
+    groups = {
+        slots: [(entities, choice.due(entities)) for entities in permutations(names, slots)]
+        for slots in range(MOST_SLOTS + 1)
+    }
+    commands = []
+    for spelled in templates:
+        template = spelled.replace(HOLE, SLOT)
+        for entities, due in groups.get(arity(template), ()):
+            if due or choice.was_valid(template, entities):
+                commands.append(fill(template, entities))
+    return commands
 
 
 def _aliases(groups: Groups, names: Sequence[str]) -> dict[str, list[str]]:

@@ -432,9 +432,10 @@ def test_a_cache_that_cannot_be_used_is_done_without(tmp_path, caplog, fault):
 @pytest.mark.parametrize(
     "entry",
     [
-        5, "5", [], {"a": 1}, True, 0.5, [[], []], [{}, None], [{}, 5], [{}, [5]], [{}, [["wait"]]], [{}, [[]]],
-        [[], [["wait", []]]], [None, []], [{}, [["take {}", 5]]], [{}, [], []], [{}, [["take {}", None]]],
-        {"aliases": {}, "actions": []},
+        5, "5", [], {"a": 1}, True, 0.5, [[], [], []], [{}, None, []], [{}, 5, []], [{}, [5], []],
+        [{}, [["wait"]], []], [{}, [[]], []], [[], [["wait", []]], []], [None, [], []], [{}, [["take {}", 5]], []],
+        [{}, []], [{}, [], [], []], [{}, [["take {}", None]], []], [{}, [], None], [{}, [], 5],
+        {"aliases": {}, "actions": [], "names": []},
     ],
     ids=repr,
 )  # fmt: skip
@@ -443,7 +444,8 @@ def test_an_entry_of_another_shape_is_searched_again_though_its_checksum_is_righ
     cache.put(b"state", entry)
     assert cache.get(b"state") is None
     assert cache.tally.entries == 1
-    found = Found({"lamp": ["lamp", "light"]}, (Valid("take {}", ("lamp",)), Valid("wait")))
+    valid = (Valid("take {}", ("lamp",)), Valid("wait"))
+    found = Found({"lamp": ["lamp", "light"]}, valid, ("lamp", "brass"))
     cache.put(b"state", found.to_json())
     assert cache.get(b"state") == found
 

@@ -227,6 +227,7 @@ def request_of_zork(games_dir):
         "tagger": "dictionary",
         "cache": None,
         "cache_key": "state",
+        "search": "full",
         "given_up": [],
     }
 

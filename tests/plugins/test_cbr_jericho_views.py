@@ -114,8 +114,8 @@ def test_who_finds_something_else_at_the_same_time_looks_again(games_dir, tmp_pa
         first = environment.reset(GAME, 0)
         found = environment._views.since(0)
     (key,) = found
-    aliases, _ = found[key]
-    others = [{name: alike for name, alike in aliases.items() if name != "mailbox"}, [["wait", []]]]
+    aliases, _, names = found[key]
+    others = [{name: alike for name, alike in aliases.items() if name != "mailbox"}, [["wait", []]], names]
     with closing(open_game(games_dir, tmp_path, cache_key="view")) as environment:
         settle = environment._views.settle
 
@@ -133,12 +133,12 @@ def test_who_finds_something_else_at_the_same_time_looks_again(games_dir, tmp_pa
 
 def test_views_come_out_as_they_went_in():
     views = Views()
-    assert views.settle("ab", [{"cup": ["cup", "mug"]}, [["take {}", ["cup"]]]])
-    assert views.settle("ab", [{"cup": ["cup", "mug"]}, [["take {}", ["cup"]]]])
-    assert not views.settle("ab", [{}, []])
-    assert views.settle("cd", [{}, []])
+    assert views.settle("ab", [{"cup": ["cup", "mug"]}, [["take {}", ["cup"]]], ["cup"]])
+    assert views.settle("ab", [{"cup": ["cup", "mug"]}, [["take {}", ["cup"]]], ["cup"]])
+    assert not views.settle("ab", [{}, [], []])
+    assert views.settle("cd", [{}, [], []])
     other = Views()
-    other.settle("ef", [{}, []])
+    other.settle("ef", [{}, [], []])
     other.load_state(json.loads(json.dumps(views.state())))
     assert other.since(0) == views.since(0) != {}
     assert list(other.since(1)) == ["cd"]

@@ -1,0 +1,148 @@
+"""A learned search leaves out what was tried in vain again and again: what that is, and what it changes."""
+
+from __future__ import annotations
+
+import json
+import random
+from contextlib import ExitStack, closing
+from itertools import permutations, product
+from pathlib import Path
+
+import pytest
+from jericho.template_action_generator import TemplateActionGenerator
+from jericho_play import open_game, texts
+from pydantic import ValidationError
+
+from cbr_jericho.config import JerichoConfig
+from cbr_jericho.environment import JerichoEnvironment, jericho
+from cbr_jericho.search import Found, Valid, chosen
+from cbr_jericho.tried import TRIES, Tried
+from cbrcore.interfaces import Build
+from cbrcore.types import Observation
+
+TEMPLATES = ["wait", "take OBJ", "eat OBJ", "put OBJ in OBJ", "north", "tie OBJ to OBJ"]
+CUP_AND_BOX = Found({"cup": ["cup"]}, (Valid("take {}", ("cup",)), Valid("wait")), ("cup", "box"))
+
+
+def met(count: int, found: Found = CUP_AND_BOX) -> Tried:
+    tried = Tried()
+    for _ in range(count):
+        tried.learn(found)
+    return tried
+
+
+class TestWhatIsLeftOut:
+    @pytest.mark.parametrize("names", [(), ("cup",), ("cup", "box", "key")])
+    def test_at_first_nothing_and_in_jerichos_order(self, names):
+        generator = TemplateActionGenerator.__new__(TemplateActionGenerator)
+        generator.templates = [*TEMPLATES, "give OBJ OBJ OBJ"]
+        assert chosen(Tried(), generator.templates, names) == generator.generate_actions(names)
+
+    def test_by_hand(self):
+        """After 40 views a thing has a chance of 8/40, a pair one of 3/40; whatever was valid is tried all the
+        same, and what is new is."""
+        tried = met(40)
+        due = {names: tried.due(names) for names in [("cup",), ("box",), ("cup", "box"), ("box", "cup")]}
+        commands = chosen(tried, TEMPLATES, ("cup", "box"))
+        for names in product(("cup", "box")):
+            assert (f"eat {names[0]}" in commands) == due[names]
+        for one, other in permutations(("cup", "box")):
+            assert (f"put {one} in {other}" in commands) == due[one, other]
+        assert {"wait", "north", "take cup"} <= set(commands)
+        assert not all(due.values())
+        assert "eat key" in chosen(tried, TEMPLATES, ("cup", "key"))
+        assert "put cup in key" in chosen(tried, TEMPLATES, ("cup", "key"))
+
+    @pytest.mark.parametrize("slots", TRIES)
+    def test_the_share_that_is_tried_is_as_said(self, slots):
+        """Of 500 views 8 + 8 ln(500/8) = 41 for a thing and 3 + 3 ln(500/3) = 18 for a pair; mean over many."""
+        names = tuple(f"thing {number}" for number in range(8))
+        tried, tries = Tried(), 0
+        each = list(permutations(names, slots))
+        for _ in range(500):
+            tries += sum(tried.due(entities) for entities in each)
+            tried.learn(Found({}, (), names))
+        assert tries / len(each) == pytest.approx({1: 41, 2: 18.3}[slots], rel=0.15)
+
+    def test_it_depends_on_what_is_remembered_not_on_the_order(self):
+        other = Found({}, (Valid("eat {}", ("box",)),), ("box", "key"))
+        forth, back = Tried(), Tried()
+        for found in (views := [CUP_AND_BOX] * 9 + [other] * 5):
+            forth.learn(found)
+        for found in reversed(views):
+            back.learn(found)
+        names = ("cup", "box", "key")
+        assert chosen(forth, TEMPLATES, names) == chosen(back, TEMPLATES, names)
+        assert "eat box" in chosen(forth, TEMPLATES, names)
+
+
+def players(games_dir: Path, folder: Path, count: int) -> list[JerichoEnvironment]:
+    build = Build(cache_dir=folder)
+    config = JerichoConfig(rom_dir=str(games_dir / "jericho"), cache_key="view", search="learned", max_steps=25)
+    return [jericho(config, build) for _ in range(count)]
+
+
+def play(environments: list[JerichoEnvironment], seed: int, episodes: int) -> list[Observation]:
+    rng, seen = random.Random(seed), []
+    for _ in range(episodes):
+        now = [environment.reset("zork1", 0) for environment in environments]
+        for _ in range(24):
+            for environment, before in zip(environments, now, strict=True):
+                environment.send(rng.choice(before.admissible))
+            results = [environment.receive() for environment in environments]
+            now = [result.observation for result in results]
+            seen += now
+            if any(result.ending for result in results):
+                break
+    return seen
+
+
+def test_it_is_the_same_in_a_run_that_is_resumed_and_needs_no_cache_on_disk(games_dir, tmp_path):
+    after: list[list[Observation]] = []
+    state: dict[str, str] = {}
+    for resumed in (False, True):
+        with ExitStack() as stack:
+            environments = players(games_dir, tmp_path / str(resumed), 2)
+            for environment in environments:
+                stack.enter_context(closing(environment))
+            if resumed:
+                environments[0].load_state(state)
+            else:
+                play(environments, 0, 2)
+                state = json.loads(json.dumps(environments[0].state()))
+            after.append(play(environments, 1, 2))
+            assert environments[0].figures()["counts"]["searched"] > 0
+        assert not list(tmp_path.rglob("*.sqlite"))
+    assert after[0] == after[1]
+
+
+def test_it_finds_nearly_what_a_full_search_does(games_dir, tmp_path, cache_dir):
+    """In the last of several episodes, of which the first were learned from."""
+    (learned,) = players(games_dir, tmp_path, 1)
+    full = open_game(games_dir, cache_dir, cache_key="view", max_steps=25)
+    with closing(learned), closing(full):
+        play([learned], 3, 4)
+        offered = missing = extra = 0
+        rng = random.Random(9)
+        one, other = (environment.reset("zork1", 0) for environment in (learned, full))
+        for _ in range(20):
+            valid, found = set(texts(other)), set(texts(one))
+            offered, missing, extra = (
+                offered + len(valid),
+                missing + len(valid - found),
+                extra + len(found - valid),
+            )
+            action = rng.choice([action for action in one.admissible if action.text in valid])
+            one, other = (environment.step(action).observation for environment in (learned, full))
+    assert missing + extra <= 0.1 * offered
+
+
+def test_what_it_learns_from_is_needed():
+    with pytest.raises(ValidationError, match="cache_key: view"):
+        JerichoConfig(search="learned")
+
+
+def test_the_results_say_so(games_dir, tmp_path):
+    (learned,) = players(games_dir, tmp_path, 1)
+    assert "in vain" in learned.handicaps["valid_actions"]
+    assert "in vain" not in open_game(games_dir, tmp_path).handicaps["valid_actions"]

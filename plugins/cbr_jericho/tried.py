@@ -37,10 +37,7 @@ class Tried:
 
     def due(self, entities: tuple[str, ...]) -> bool:
         """Whether all commands about these are tried. A draw, but the same one in every process."""
-        if not entities:
-            return True
-        met, tries = self._met[entities], TRIES[len(entities)]
-        return met < tries or draw(entities, met) * met < tries
+        return not entities or draw(entities, self._met[entities]) * self._met[entities] < TRIES[len(entities)]
 
     def was_valid(self, template: str, entities: tuple[str, ...]) -> bool:
         """Whether this command was offered somewhere."""

@@ -49,10 +49,11 @@ class JerichoConfig(ComponentConfig):
     chance are overlooked, so that now and then a valid action is missing. `view`: in the same room, with the same
     things around, in the same states; most often. Of these two every so many answers are compared with a search,
     and what was stale is told at the end. What is offered never depends on what the cache on disk holds."""
-    search: Literal["full", "learned"] = "full"
+    search: Literal["full", "learned"] | None = None
     """`full`: every template is tried with all things in sight. `learned`: about things, or pairs of things, that
     were met in several remembered views (`cache_key`), commands that were never valid are tried less and less
-    often; some valid actions are found late, and the cache on disk is not used."""
+    often; some valid actions are found late, and the cache on disk is not used. Left out: `learned` with
+    `cache_key: view`, else `full`."""
     transitions: Annotated[int, Field(ge=0)] = 50_000
     """So many results of commands are kept in memory, by the commands since the start: a way that was gone in this
     run is played again without the engine. Exact. 0, or a `seed` per episode: none."""
@@ -62,6 +63,11 @@ class JerichoConfig(ComponentConfig):
     deny: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Commands that are neither offered nor carried out, besides those that speak to the interpreter (save, quit,
     undo ...): a verb, or the beginning of a command."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether searches are learned."""
+        return (self.search or ("learned" if self.cache_key == "view" else "full")) == "learned"
 
     @model_validator(mode="after")
     def _learns_from_what_is_remembered(self) -> JerichoConfig:

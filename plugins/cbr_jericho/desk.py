@@ -57,7 +57,7 @@ class Desk:
         self.keys: dict[str, CacheKeys] = {"state": StateKeys(), "world": world, "view": ViewKeys(world)}
         self.kind: str = request["cache_key"]
         identity = f"{self.engine.md5} jericho-{JERICHO_VERSION} {self.search.tagger.identity} names"
-        self.tried = Tried() if request["search"] == "learned" else None
+        self.tried = Tried() if request["learns"] else None
         kept = request["cache"] and self.tried is None  # what is left out depends on the run
         self.cache = ActionCache(Path(request["cache"]), identity, Found.from_json) if kept else None
         self.seconds: dict[str, float] = {}

@@ -77,7 +77,7 @@ class JerichoEnvironment:
         config = self.config
         known = "_story" not in self.__dict__ or self._story.known
         searched = f"found by Jericho's search; words to try from the {config.tagger} tagger"
-        searched += REMEMBERED.get(config.cache_key, "") + LEARNED * (config.search == "learned")
+        searched += REMEMBERED.get(config.cache_key, "") + LEARNED * config.learns
         by_walkthrough = config.seed == "walkthrough" and known
         return {
             "valid_actions": searched if known else "none: no search, as Jericho does not know the story",
@@ -240,7 +240,7 @@ class JerichoEnvironment:
             "tagger": self.config.tagger,
             "cache": str(cache) if self.config.cache else None,
             "cache_key": self.config.cache_key,
-            "search": self.config.search,
+            "learns": self.config.learns,
         }
 
     def _seed(self) -> int | None:

@@ -139,7 +139,7 @@ def test_what_is_seen_does_not_depend_on_the_cache(games_dir, tmp_path):
 @pytest.mark.parametrize("key", ["state", "world", "view"])
 def test_what_one_run_found_is_known_to_others_but_not_for_other_taggers(games_dir, tmp_path, key):
     def searched(**settings) -> int:
-        with closing(open_game(games_dir, tmp_path, cache_key=key, **settings)) as environment:
+        with closing(open_game(games_dir, tmp_path, cache_key=key, search="full", **settings)) as environment:
             environment.reset("zork1", 0)
             return environment.figures()["counts"]["searched"]
 
@@ -211,8 +211,8 @@ def test_which_keys_find_the_same_again(games_dir, then, same):
 def poison(views: Views) -> None:
     """Every entry offers a command that does nothing instead of its first one."""
     state = Views()
-    for key, (aliases, actions) in views.since(0).items():
-        state.settle(key, [aliases, [["dance", []], *actions[1:]]])
+    for key, (aliases, actions, names) in views.since(0).items():
+        state.settle(key, [aliases, [["dance", []], *actions[1:]], names])
     views.load_state(state.state())
 
 
@@ -272,14 +272,17 @@ def another_letter(entry: str, rng: random.Random) -> str:
 
 
 def another_type_inside(entry: str, rng: random.Random) -> str:
-    aliases, actions = json.loads(entry)
-    choices = [[aliases, [[5, []]]], [aliases, [["wait", [None]]]], [[], actions], [aliases, {}]]
+    aliases, actions, names = json.loads(entry)
+    choices = [
+        [aliases, [[5, []]], names], [aliases, [["wait", [None]]], names], [[], actions, names],
+        [aliases, {}, names], [aliases, actions, None],
+    ]  # fmt: skip
     return json.dumps(rng.choice(choices))
 
 
 DAMAGES: list[Callable[[str, random.Random], object]] = [
     another_letter,
-    lambda entry, rng: json.dumps([json.loads(entry)[0], json.loads(entry)[1][1:]]),
+    lambda entry, rng: json.dumps([json.loads(entry)[0], json.loads(entry)[1][1:], json.loads(entry)[2]]),
     lambda entry, rng: "5",
     lambda entry, rng: "[]",
     lambda entry, rng: "null",

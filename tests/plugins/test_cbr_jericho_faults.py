@@ -227,7 +227,7 @@ def request_of_zork(games_dir):
         "tagger": "dictionary",
         "cache": None,
         "cache_key": "state",
-        "search": "full",
+        "learns": False,
         "given_up": [],
     }
 

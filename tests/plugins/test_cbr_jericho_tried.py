@@ -78,7 +78,7 @@ class TestWhatIsLeftOut:
 
 def players(games_dir: Path, folder: Path, count: int) -> list[JerichoEnvironment]:
     build = Build(cache_dir=folder)
-    config = JerichoConfig(rom_dir=str(games_dir / "jericho"), cache_key="view", search="learned", max_steps=25)
+    config = JerichoConfig(rom_dir=str(games_dir / "jericho"), cache_key="view", max_steps=25)
     return [jericho(config, build) for _ in range(count)]
 
 
@@ -119,7 +119,7 @@ def test_it_is_the_same_in_a_run_that_is_resumed_and_needs_no_cache_on_disk(game
 def test_it_finds_nearly_what_a_full_search_does(games_dir, tmp_path, cache_dir):
     """In the last of several episodes, of which the first were learned from."""
     (learned,) = players(games_dir, tmp_path, 1)
-    full = open_game(games_dir, cache_dir, cache_key="view", max_steps=25)
+    full = open_game(games_dir, cache_dir, cache_key="view", search="full", max_steps=25)
     with closing(learned), closing(full):
         play([learned], 3, 4)
         offered = missing = extra = 0
@@ -145,4 +145,5 @@ def test_what_it_learns_from_is_needed():
 def test_the_results_say_so(games_dir, tmp_path):
     (learned,) = players(games_dir, tmp_path, 1)
     assert "in vain" in learned.handicaps["valid_actions"]
-    assert "in vain" not in open_game(games_dir, tmp_path).handicaps["valid_actions"]
+    for settings in ({}, {"cache_key": "world"}, {"cache_key": "view", "search": "full"}):
+        assert "in vain" not in open_game(games_dir, tmp_path, **settings).handicaps["valid_actions"]

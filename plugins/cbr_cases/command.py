@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,7 +17,7 @@ from cbrcore.errors import printable
 from cbrcore.tables import print_table
 
 if TYPE_CHECKING:
-    from cbr_cases.listing import CaseRow, Listed
+    from cbr_cases.listing import CaseRow, EffectRow, Listed, SequenceRow
 
 
 class _ListByDefault(TyperGroup):
@@ -41,6 +42,7 @@ Failures = Annotated[
 ]
 
 LISTED = ("id", "command", "game", "episode", "step", "reward", "rewarded", "reused", "success", "age")
+SEQUENCES = ("game", "score", "case", "steps", "commands")
 EFFECTS = ("template", "with", "makes admissible", "as", "times", "of")
 
 
@@ -63,6 +65,12 @@ def list_(
         bool,
         typer.Option("--effects", help="Instead, what actions make possible, as the run's reuse policy learned."),
     ] = False,
+    sequences: Annotated[
+        bool,
+        typer.Option(
+            "--sequences", help="Instead, sequences of commands: of each score the shortest that leads to it."
+        ),
+    ] = False,
     html: Annotated[
         Path | None,
         typer.Option(metavar="OUT.html", help="Write a page to browse them, which needs no network, instead."),
@@ -70,14 +78,14 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the cases of a run's latest checkpoint: what they do, where they come from, how they fared."""
-    from cbr_cases.listing import effects_of, list_cases, select
+    from cbr_cases.listing import effects_of, list_cases, select, sequences_of
 
-    if effects:
-        learned = effects_of(run)
+    if effects or sequences:
+        kept: Sequence[EffectRow | SequenceRow] = sequences_of(run) if sequences else effects_of(run)
         if as_json:
-            print_json([row._asdict() for row in learned])
+            print_json([row._asdict() for row in kept])
         else:
-            print_table([EFFECTS, *(row.cells() for row in learned)])
+            print_table([SEQUENCES if sequences else EFFECTS, *(row.cells() for row in kept)])
         return
     listed = list_cases(run, _memory(failures=failures))
     found = select(listed.rows, search=search, template=template, game=game, sort=sort)[:limit]

@@ -74,7 +74,10 @@ def checkpoint_with_cases(run: Path, memory: str = MEMORY) -> Path:
     """The latest checkpoint of a run; RunFolderError if the run has none, or no such memory."""
     checkpoint = newest_checkpoint(run)
     if not (checkpoint / MEMORY).is_dir():
-        raise RunFolderError(f"{run} has no case memory", hint="its recipe has none: add the four CBR parts")
+        raise RunFolderError(
+            f"{run} has no case memory",
+            hint=f"its recipe has none: add the four CBR parts (an explorer's: cbr cases list {run} --sequences)",
+        )
     if not (checkpoint / memory).is_dir():
         raise RunFolderError(
             f"{run} keeps no cases that failed", hint="its recipe would have `memory: {outcome: both}`"

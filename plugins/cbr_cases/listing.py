@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -45,7 +45,7 @@ def effects_of(run: Path) -> list[EffectRow]:
         RunFolderError: the run has no checkpoint.
         CbrError: its reuse policy learns no effects.
     """
-    kept = read_state(newest_checkpoint(run))[0].get("kept", {}).get("reuse_policy", {}).get("effects")
+    kept = _reuse_policy(run).get("effects")
     if kept is None:
         told = f"{run} has learned no effects"
         raise CbrError(
@@ -53,6 +53,48 @@ def effects_of(run: Path) -> list[EffectRow]:
         )
     rows = [EffectRow._make([*effect, kept["executed"][effect[0]]]) for effect in kept["seen"]]
     return sorted(rows, key=lambda row: (-row.times, row))
+
+
+class SequenceRow(NamedTuple):
+    """A case whose solution is a sequence of commands from the start of a game.
+
+    Attributes:
+        score: the points it ends with; of several that end with as many the shortest is listed.
+        case: its number; None where the game is over, so that nothing starts from there.
+    """
+
+    game: str
+    score: float
+    case: int | None
+    commands: tuple[str, ...]
+
+    def cells(self) -> tuple[str, ...]:
+        """As a table shows it."""
+        about = (self.game, f"{self.score:g}", shown(self.case), str(len(self.commands)))
+        return (*about, "; ".join(self.commands))
+
+
+def sequences_of(run: Path) -> list[SequenceRow]:
+    """The sequences that the run's reuse policy keeps, those of a game together, the best score first.
+
+    Raises:
+        RunFolderError: the run has no checkpoint.
+        CbrError: its reuse policy keeps none.
+    """
+    kept = _reuse_policy(run).get("sequences")
+    if kept is None:
+        told = f"{run} keeps no sequences of commands"
+        raise CbrError(
+            told, hint="its recipe's reuse policy must keep some: reuse_policy: {use: cbr_explorer/explorer}"
+        )
+    rows = [SequenceRow(**{**each, "commands": tuple(each["commands"])}) for each in kept]
+    return sorted(rows, key=lambda row: (row.game, -row.score))
+
+
+def _reuse_policy(run: Path) -> Mapping[str, Any]:
+    """What the newest checkpoint keeps of it."""
+    kept: Mapping[str, Any] = read_state(newest_checkpoint(run))[0].get("kept", {}).get("reuse_policy", {})
+    return kept
 
 
 @dataclass(frozen=True)

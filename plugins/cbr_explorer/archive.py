@@ -140,6 +140,14 @@ class Archive:
         """Whether the command that leads to a node cost points."""
         return self._rewards[node] < 0
 
+    def texts(self, node: int) -> list[str]:
+        """The commands that lead to a node, as they are written."""
+        found = []
+        while node != ROOT:
+            found.append(self.commands.names[self._by[node]])
+            node = self._parents[node]
+        return found[::-1]
+
     def steps(self, node: int) -> list[Step]:
         """The commands that lead to a node."""
         found = []

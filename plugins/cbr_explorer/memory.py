@@ -81,6 +81,20 @@ class GameMemory:
         if known is None or self.archive.depth(node) < self.archive.depth(known):
             self.rewards[room, command] = node
 
+    def sequences(self) -> list[dict[str, Any]]:
+        """Plain data: of each score the shortest commands that lead to it, with the case there, if there is one;
+        there is none where the game ends."""
+        archive, shortest = self.archive, dict[float, int]()
+        ends = [scored for scored in (archive.best, archive.final) if scored is not None]
+        for score, node in [*((case.score, case.node) for case in archive.cases), *ends]:
+            known = shortest.setdefault(score, node)
+            if archive.depth(node) < archive.depth(known):
+                shortest[score] = node
+        return [
+            {"score": score, "case": archive.case_of(node) + 1 or None, "commands": archive.texts(node)}
+            for score, node in sorted(shortest.items(), reverse=True)
+        ]
+
     def facts(self) -> dict[str, Any]:
         """JSON-able: the best score, when it rose, and how much is kept."""
         archive = self.archive

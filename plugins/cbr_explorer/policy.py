@@ -90,7 +90,11 @@ class Explorer:
 
     def state(self) -> dict[str, Any]:
         games = {game: memory.state() for game, memory in self.games.items()}
-        return {"games": games, "steps": self.steps, "episodes": self._episodes, "phases": self._phases}
+        sequences = [
+            {"game": game, **each} for game, memory in self.games.items() for each in memory.sequences()
+        ]  # for `cbr cases --sequences`
+        own = {"steps": self.steps, "episodes": self._episodes, "phases": self._phases}
+        return {"games": games, **own, "sequences": sequences}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         self.steps, self._episodes = state["steps"], state["episodes"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,8 @@ from run_folders import rows
 
 from cbr_explorer.config import ExplorerConfig
 from cbr_explorer.policy import Explorer
+from cbr_jericho.config import JerichoConfig
+from cbr_jericho.environment import JerichoEnvironment
 from cbr_reuse.config import MostRelevantConfig
 from cbr_reuse.most_relevant import MostRelevant
 from cbrcore.config import Part
@@ -248,6 +251,30 @@ def test_a_resumed_run_ends_with_the_same_bytes(here, straight, tmp_path):
         assert (straight / name).read_bytes() == (run / name).read_bytes(), name
     kept = [read_state(latest_checkpoint(each / "checkpoints"))[0]["kept"] for each in (straight, run)]
     assert kept[0] == kept[1]
+
+
+def test_sequences_are_listed_and_lead_to_their_score(here, straight, tmp_path):
+    done = here("cases", straight, "--sequences", "--json")
+    assert done.returncode == 0, done.stderr
+    listed = json.loads(done.stdout)
+    results = json.loads((straight / "results.json").read_text())
+    (best,) = (game["best"] for game in results["training"]["facts"]["reuse_policy"]["games"].values())
+    scores = [each["score"] for each in listed]
+    assert scores == sorted(set(scores), reverse=True)
+    assert scores[0] == best > scores[-1] == 0
+    config = JerichoConfig(game="generated", max_steps=20)
+    with closing(JerichoEnvironment(config, Build(cache_dir=tmp_path))) as environment:
+        (game,) = environment.games("train")
+        for each in listed:
+            assert each["game"] == game
+            *_, last = environment.replay(game, each["commands"])
+            assert (last.observation if each["commands"] else last).score == each["score"]
+    table = here("cases", straight, "--sequences").stdout.splitlines()
+    assert table[0].split() == ["game", "score", "case", "steps", "commands"]
+    assert len(table) == len(listed) + 1
+    told = here("cases", straight)
+    assert told.returncode == 2
+    assert "--sequences" in told.stderr
 
 
 def test_it_earns_far_more_than_chance_and_says_where_its_steps_went(straight):

@@ -10,11 +10,12 @@ from contextlib import contextmanager
 import torch
 
 from cbr_a2c.a2c import n_step_returns
+from cbr_a2c.novelty import Novelty
 from cbrcore.config import TrainingConfig
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.interfaces import Trainable
 from cbrcore.rng import Streams
-from cbrcore.types import Ending, Transition
+from cbrcore.types import Ending, StepResult, Transition
 
 
 class Windows:
@@ -22,12 +23,17 @@ class Windows:
 
     Args:
         players: who plays; they value the observation after a window's last step.
+        novelty: adds to the rewards.
     """
 
-    def __init__(self, players: Sequence[CaseBasedReasoner], training: TrainingConfig) -> None:
+    def __init__(
+        self, players: Sequence[CaseBasedReasoner], training: TrainingConfig, novelty: Novelty | None = None
+    ) -> None:
         self.players = players
         self.training = training
+        self.novelty = novelty or Novelty(0.0)
         self._windows: list[list[Transition]] = [[] for _ in players]
+        self._rewards: list[list[float]] = [[] for _ in players]
 
     def __repr__(self) -> str:
         return f"Windows({[len(window) for window in self._windows]} steps)"
@@ -35,6 +41,8 @@ class Windows:
     def add(self, seat: int, step: Transition) -> None:
         """A step of the player in this seat."""
         self._windows[seat].append(step)
+        bonus = self.training.win_bonus if step.result.ending is Ending.WON else 0.0
+        self._rewards[seat].append(step.result.reward + bonus + self.novelty.see(step.result.observation))
 
     @property
     def due(self) -> bool:
@@ -50,24 +58,22 @@ class Windows:
             valued: whether the value of what follows a window counts (not for an agent that learns nothing).
         """
         windows, self._windows = self._windows, [[] for _ in self.players]
+        rewards, self._rewards = self._rewards, [[] for _ in self.players]
         returns = [
             target
-            for player, window in zip(self.players, windows, strict=True)
+            for player, window, earned in zip(self.players, windows, rewards, strict=True)
             if window
-            for target in self._returns(player, window, valued=valued)
+            for target in self._returns(player, window[-1].result, earned, valued=valued)
         ]
         return [step for window in windows for step in window], returns
 
-    def _returns(self, player: CaseBasedReasoner, window: list[Transition], *, valued: bool) -> list[float]:
-        rewards = [step.result.reward + self._bonus(step) for step in window]
-        last = window[-1].result
+    def _returns(
+        self, player: CaseBasedReasoner, last: StepResult, rewards: list[float], *, valued: bool
+    ) -> list[float]:
         # V(s_T) is 0 where the game truly ended, else (also at a time limit) the next observation's value
         ended = last.ending is not None and last.ending.terminal
         bootstrap = player.value_of(last.observation) if valued and not ended else 0.0
         return n_step_returns(rewards, gamma=self.training.gamma, bootstrap=bootstrap)
-
-    def _bonus(self, step: Transition) -> float:
-        return self.training.win_bonus if step.result.ending is Ending.WON else 0.0
 
 
 class LossMeans:

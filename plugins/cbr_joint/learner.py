@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cbr_a2c.a2c import a2c_loss
 from cbr_a2c.contrastive import contrastive_loss
+from cbr_a2c.novelty import Novelty
 from cbr_a2c.optimizer import GuardedAdam, load_optimizers, optimizer_tensors
 from cbr_a2c.outcomes import Outcome, Outcomes
 from cbr_a2c.windows import LossMeans, Windows, training_mode
@@ -53,7 +54,8 @@ class JointLearner:
                 hint="add 'memory: {}' to the recipe, or take another learner",
             )
         self.retriever: Retriever = self.player.retriever
-        self.windows = Windows(players, training)
+        self.novelty = Novelty(self.config.novelty)
+        self.windows = Windows(players, training, self.novelty)
         self.outcomes = Outcomes(len(players), self.config.outcome_steps)
         self.optimizer = GuardedAdam(
             "agent and retriever",
@@ -132,12 +134,13 @@ class JointLearner:
         return self.optimizer.skipped
 
     def tensors(self) -> dict[str, Tensor]:
-        """The optimiser's state."""
-        return optimizer_tensors({"agent_optimizer": self.optimizer})
+        """The optimiser's state, and what is known of novelty."""
+        return {**optimizer_tensors({"agent_optimizer": self.optimizer}), **self.novelty.tensors()}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """Continue from a checkpoint."""
         load_optimizers({"agent_optimizer": self.optimizer}, tensors)
+        self.novelty.load_tensors(tensors)
 
 
 def _others(steps: Sequence[Transition], outcomes: Sequence[Outcome]) -> list[Transition]:

@@ -12,13 +12,14 @@ from test_joint import LOOK, NOVEL_SHELF, OFFERED, ObedientAgent, reasoner
 
 from cbr_a2c.config import A2cConfig
 from cbr_a2c.learner import A2cLearner
+from cbr_a2c.novelty import Novelty
 from cbr_a2c.windows import LossMeans, Windows, training_mode
 from cbrcore.config import TrainingConfig
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.interfaces import Build, Stopwatch
 from cbrcore.rng import Streams
 from cbrcore.testing import LearnerSuite
-from cbrcore.types import Decision, Ending, StepResult, Transition
+from cbrcore.types import Decision, Ending, Fingerprint, StepResult, Transition
 
 CONFIG = TrainingConfig(
     agent_learning_rate=0.05, retriever_learning_rate=0.02, entropy_weight=0.1, update_every=9, clip=1000
@@ -28,6 +29,11 @@ CONFIG = TrainingConfig(
 class TestA2cLearner(LearnerSuite):
     def make(self, build: Build) -> A2cLearner:
         return A2cLearner(A2cConfig(), build)
+
+
+class TestA2cLearnerWithABonus(LearnerSuite):
+    def make(self, build: Build) -> A2cLearner:
+        return A2cLearner(A2cConfig(novelty=2.0), build)
 
 
 class TestA2cLearnerThatWaits(LearnerSuite):
@@ -258,6 +264,49 @@ def test_returns_by_the_ending_of_a_window(ending):
     last = bonus + 0.5 * value
     assert returns == pytest.approx([1.0 + 0.5 * last, last])
     assert [transition.result.ending for transition in steps] == [None, ending]
+
+
+def seen(view: str | None):
+    """An observation with this view."""
+    return replace(OFFERED, fingerprint=None if view is None else Fingerprint("state", "world", view))
+
+
+def test_what_was_seen_seldom_has_a_bonus():
+    """By hand, weight 3: a hall for the first, second and third time 3, 3/sqrt 2, 3/sqrt 3; a cellar for the first
+    time 3; where there is no fingerprint 0."""
+    novelty = Novelty(3.0)
+    bonuses = [novelty.see(seen(view)) for view in ("hall", "hall", "cellar", "hall", None)]
+    assert bonuses == pytest.approx([3.0, 3 / 2**0.5, 3.0, 3 / 3**0.5, 0.0])
+    resumed = Novelty(3.0)
+    resumed.load_tensors(novelty.tensors())
+    assert resumed.see(seen("hall")) == pytest.approx(1.5)
+    assert resumed.see(seen("cellar")) == pytest.approx(3 / 2**0.5)
+    assert Novelty(0.0).see(seen("hall")) == 0.0
+
+
+def test_the_bonus_is_part_of_the_returns_and_of_nothing_else():
+    """Rewards 1 and 0, gamma 1/2, weight 4: returns (1 + 4) + (4 / sqrt 2) / 2 and 4 / sqrt 2."""
+    made = player()
+    windows = Windows([made], CONFIG.model_copy(update={"gamma": 0.5}), Novelty(4.0))
+    for reward, ending in ((1.0, None), (0.0, Ending.LOST)):
+        transition = step(made, reward, ending)
+        transition = replace(transition, result=replace(transition.result, observation=seen("hall")))
+        windows.add(0, transition)
+    steps, returns = windows.take(valued=True)
+    assert returns == pytest.approx([5 + 2 / 2**0.5, 4 / 2**0.5])
+    assert [transition.result.reward for transition in steps] == [1.0, 0.0]
+    assert windows.take(valued=True) == ([], [])
+
+
+def test_a_learner_goes_on_with_what_it_has_seen():
+    made = player()
+    learner, other = A2cLearner(A2cConfig(novelty=1.0)), A2cLearner(A2cConfig(novelty=1.0))
+    for each in (learner, other):
+        each.begin([made], CONFIG, Streams(3), Stopwatch())
+    transition = step(made, 0.0)
+    learner.took_step(0, replace(transition, result=replace(transition.result, observation=seen("hall"))))
+    other.load_tensors(learner.tensors())
+    assert other.novelty.see(seen("hall")) == pytest.approx(2**-0.5)
 
 
 def test_an_agent_that_learns_nothing_is_not_asked_for_its_value():

@@ -8,7 +8,9 @@ import random
 import pytest
 from explorer_parts import GAME, House, case_at, explorer, force, memory_after, play, texts
 
-from cbr_explorer.archive import Archive
+from cbr_explorer.archive import ROOT, Archive
+from cbr_explorer.config import ExplorerConfig
+from cbr_explorer.memory import GameMemory
 from cbr_explorer.scene import Scene, read_scene, sentences
 from cbr_explorer.ways import Ways
 from cbrcore.interfaces import Places
@@ -76,6 +78,25 @@ def test_the_best_case_and_the_best_end():
     force(policy, house, ["east", "ring bell"])
     force(policy, house, ["sing", "sing"])
     assert policy.memory(GAME).archive.final == (1.0, 2)
+
+
+def test_of_each_score_the_shortest_commands_are_told():
+    """Two worlds with 5 points, the one that was met first further off; the game ends with 9: no case there."""
+    memory = GameMemory(ExplorerConfig())
+    archive, ends = memory.archive, {}
+    numbers = {text: archive.command(text, text) for text in ("east", "dig", "win")}
+    for way, score in ((["east", "east", "dig"], 5.0), (["east", "dig"], 5.0)):
+        node = ROOT
+        for text in way:
+            node = archive.add(node, numbers[text], 0.0)
+        archive.retain(node, Scene(f"world {len(way)}", "view", "room", frozenset()), score, 1)
+        ends[len(way)] = node
+    last = archive.add(ends[2], numbers["win"], 4.0)
+    archive.note_score(last, 9.0, ended=True)
+    assert memory.sequences() == [
+        {"score": 9.0, "case": None, "commands": ["east", "dig", "win"]},
+        {"score": 5.0, "case": 2, "commands": ["east", "dig"]},
+    ]
 
 
 def test_where_a_game_ends_there_is_no_case():

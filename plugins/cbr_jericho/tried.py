@@ -14,7 +14,7 @@ from itertools import permutations
 
 from cbr_jericho.search import MOST_SLOTS, Found
 
-TRIES = {1: 8, 2: 3}
+TRIES = {1: 40, 2: 5}
 """Things in a command -> how often all commands about them are tried; after n times with probability TRIES / n."""
 
 

@@ -39,9 +39,9 @@ class TestWhatIsLeftOut:
         assert chosen(Tried(), generator.templates, names) == generator.generate_actions(names)
 
     def test_by_hand(self):
-        """After 40 views a thing has a chance of 8/40, a pair one of 3/40; whatever was valid is tried all the
+        """After 200 views a thing has a chance of 40/200, a pair one of 5/200; whatever was valid is tried all the
         same, and what is new is."""
-        tried = met(40)
+        tried = met(200)
         due = {names: tried.due(names) for names in [("cup",), ("box",), ("cup", "box"), ("box", "cup")]}
         commands = chosen(tried, TEMPLATES, ("cup", "box"))
         for names in product(("cup", "box")):
@@ -55,19 +55,19 @@ class TestWhatIsLeftOut:
 
     @pytest.mark.parametrize("slots", TRIES)
     def test_the_share_that_is_tried_is_as_said(self, slots):
-        """Of 500 views 8 + 8 ln(500/8) = 41 for a thing and 3 + 3 ln(500/3) = 18 for a pair; mean over many."""
+        """Of 500 views 40 + 40 ln(500/40) = 141 for a thing and 5 + 5 ln(500/5) = 28 for a pair."""
         names = tuple(f"thing {number}" for number in range(8))
         tried, tries = Tried(), 0
         each = list(permutations(names, slots))
         for _ in range(500):
             tries += sum(tried.due(entities) for entities in each)
             tried.learn(Found({}, (), names))
-        assert tries / len(each) == pytest.approx({1: 41, 2: 18.3}[slots], rel=0.15)
+        assert tries / len(each) == pytest.approx({1: 141, 2: 28}[slots], rel=0.15)
 
     def test_it_depends_on_what_is_remembered_not_on_the_order(self):
         other = Found({}, (Valid("eat {}", ("box",)),), ("box", "key"))
         forth, back = Tried(), Tried()
-        for found in (views := [CUP_AND_BOX] * 9 + [other] * 5):
+        for found in (views := [CUP_AND_BOX] * 90 + [other] * 50):
             forth.learn(found)
         for found in reversed(views):
             back.learn(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cbr_entity.section import objects
+from cbr_paper.ceilings import of_jericho
 from cbr_paper.section import beside_the_paper
 from cbr_report.runs import Group, Run, Runs
 from cbr_report.sections import figures, protocol, results
@@ -38,6 +39,11 @@ class TestProtocol(ReportSectionSuite):
 class TestPaper(ReportSectionSuite):
     def make(self, runs: Sequence[ReportedRun]) -> Section | None:
         return beside_the_paper(named(runs))
+
+
+class TestJericho(ReportSectionSuite):
+    def make(self, runs: Sequence[ReportedRun]) -> Section | None:
+        return of_jericho(named(runs))
 
 
 class TestObjects(ReportSectionSuite):

@@ -40,13 +40,24 @@ Cbr = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def whole(cbr: Cbr, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(cbr: Cbr, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A run of a kind that was never stopped; what it printed lies beside it."""
+
+    @cache
+    def folder_of(kind: str) -> Path:
+        folder = tmp_path_factory.mktemp("finished") / "run"
+        done = cbr("run", *KINDS[kind], "--out", folder)
+        assert done.returncode == 0, done.stderr
+        (folder.parent / "stdout").write_text(done.stdout)
+        return folder
+
+    return folder_of
+
+
+@pytest.fixture(scope="module")
+def whole(finished: Callable[[str], Path]) -> Path:
     """One finished run of the smoke recipe."""
-    folder = tmp_path_factory.mktemp("whole") / "run"
-    done = cbr("run", SMOKE, "--out", folder)
-    assert done.returncode == 0, done.stderr
-    (folder.parent / "stdout").write_text(done.stdout)
-    return folder
+    return finished("world")
 
 
 def test_the_tables_tell_raw_scores_beside_the_initial_one(whole):
@@ -72,20 +83,6 @@ def test_results_hold_the_protocol(whole):
     (facts,) = protocol["games"]["train"].values()
     assert {"md5", "jericho", "seed", "initial_score", "max_score", "tagger"} <= set(facts)
     assert all(row["steps"] <= 8 for row in rows(whole))
-
-
-@pytest.fixture(scope="module")
-def finished(cbr: Cbr, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A run of a kind that was never stopped."""
-
-    @cache
-    def folder_of(kind: str) -> Path:
-        folder = tmp_path_factory.mktemp("finished") / "run"
-        done = cbr("run", *KINDS[kind], "--out", folder)
-        assert done.returncode == 0, done.stderr
-        return folder
-
-    return folder_of
 
 
 @pytest.mark.parametrize(

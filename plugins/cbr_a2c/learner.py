@@ -11,7 +11,6 @@ from torch import Tensor
 from cbr_a2c.a2c import a2c_loss
 from cbr_a2c.config import A2cConfig
 from cbr_a2c.contrastive import contrastive_loss
-from cbr_a2c.novelty import Novelty
 from cbr_a2c.optimizer import GuardedAdam, load_optimizers, optimizer_tensors
 from cbr_a2c.outcomes import Outcome, Outcomes
 from cbr_a2c.windows import LossMeans, Windows, training_mode
@@ -70,8 +69,7 @@ class A2cLearner:
     ) -> None:
         """Make the optimisers, one for the agent and one for the retriever."""
         self.player, self.training, self.streams, self.clock = players[0], training, streams, clock
-        self.novelty = Novelty(self.config.novelty)
-        self.windows = Windows(players, training, self.novelty)
+        self.windows = Windows(players, training, self.config.novelty)
         self.outcomes = Outcomes(len(players), self.config.outcome_steps)
         retriever = self.player.retriever
         self.agent_optimizer = GuardedAdam(
@@ -157,12 +155,12 @@ class A2cLearner:
 
     def tensors(self) -> dict[str, Tensor]:
         """The optimisers' states, and what is known of novelty."""
-        return {**optimizer_tensors(self._optimizers()), **self.novelty.tensors()}
+        return {**optimizer_tensors(self._optimizers()), **self.windows.novelty.tensors()}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """Continue from a checkpoint."""
         load_optimizers(self._optimizers(), tensors)
-        self.novelty.load_tensors(tensors)
+        self.windows.novelty.load_tensors(tensors)
 
     def _optimizers(self) -> dict[str, GuardedAdam]:
         return {"agent_optimizer": self.agent_optimizer, "retriever_optimizer": self.retriever_optimizer}

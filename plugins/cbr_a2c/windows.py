@@ -15,7 +15,7 @@ from cbrcore.config import TrainingConfig
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.interfaces import Trainable
 from cbrcore.rng import Streams
-from cbrcore.types import Ending, StepResult, Transition
+from cbrcore.types import Ending, Transition
 
 
 class Windows:
@@ -23,33 +23,30 @@ class Windows:
 
     Args:
         players: who plays; they value the observation after a window's last step.
-        novelty: adds to the rewards.
+        novelty: weight of the bonus for what was seen seldom, which is added to the rewards.
     """
 
     def __init__(
-        self, players: Sequence[CaseBasedReasoner], training: TrainingConfig, novelty: Novelty | None = None
+        self, players: Sequence[CaseBasedReasoner], training: TrainingConfig, novelty: float = 0.0
     ) -> None:
         self.players = players
         self.training = training
-        self.novelty = novelty or Novelty(0.0)
-        self._windows: list[list[Transition]] = [[] for _ in players]
-        self._rewards: list[list[float]] = [[] for _ in players]
+        self.novelty = Novelty(novelty)
+        self._windows: list[list[tuple[Transition, float]]] = [[] for _ in players]  # steps, what each earns
 
     def __repr__(self) -> str:
         return f"Windows({[len(window) for window in self._windows]} steps)"
 
     def add(self, seat: int, step: Transition) -> None:
         """A step of the player in this seat."""
-        self._windows[seat].append(step)
-        bonus = self.training.win_bonus if step.result.ending is Ending.WON else 0.0
-        self._rewards[seat].append(step.result.reward + bonus + self.novelty.see(step.result.observation))
+        self._windows[seat].append((step, step.result.reward + self._bonus(step)))
 
     @property
     def due(self) -> bool:
         """Whether a window is full, or every episode has ended."""
         begun = [window for window in self._windows if window]
         full = any(len(window) >= self.training.update_every for window in begun)
-        return bool(begun) and (full or all(window[-1].result.ending is not None for window in begun))
+        return bool(begun) and (full or all(window[-1][0].result.ending is not None for window in begun))
 
     def take(self, *, valued: bool) -> tuple[list[Transition], list[float]]:
         """All steps, and the return R_t of each; the windows are empty then.
@@ -58,22 +55,27 @@ class Windows:
             valued: whether the value of what follows a window counts (not for an agent that learns nothing).
         """
         windows, self._windows = self._windows, [[] for _ in self.players]
-        rewards, self._rewards = self._rewards, [[] for _ in self.players]
         returns = [
             target
-            for player, window, earned in zip(self.players, windows, rewards, strict=True)
+            for player, window in zip(self.players, windows, strict=True)
             if window
-            for target in self._returns(player, window[-1].result, earned, valued=valued)
+            for target in self._returns(player, window, valued=valued)
         ]
-        return [step for window in windows for step in window], returns
+        return [step for window in windows for step, _ in window], returns
 
     def _returns(
-        self, player: CaseBasedReasoner, last: StepResult, rewards: list[float], *, valued: bool
+        self, player: CaseBasedReasoner, window: list[tuple[Transition, float]], *, valued: bool
     ) -> list[float]:
+        rewards = [reward for _, reward in window]
+        last = window[-1][0].result
         # V(s_T) is 0 where the game truly ended, else (also at a time limit) the next observation's value
         ended = last.ending is not None and last.ending.terminal
         bootstrap = player.value_of(last.observation) if valued and not ended else 0.0
         return n_step_returns(rewards, gamma=self.training.gamma, bootstrap=bootstrap)
+
+    def _bonus(self, step: Transition) -> float:
+        won = self.training.win_bonus if step.result.ending is Ending.WON else 0.0
+        return won + self.novelty.see(step.result.observation)
 
 
 class LossMeans:

@@ -80,13 +80,10 @@ def list_(
     """List the cases of a run's latest checkpoint: what they do, where they come from, how they fared."""
     from cbr_cases.listing import effects_of, list_cases, select, sequences_of
 
-    if effects or sequences:
-        kept: Sequence[EffectRow | SequenceRow] = sequences_of(run) if sequences else effects_of(run)
-        if as_json:
-            print_json([row._asdict() for row in kept])
-        else:
-            print_table([SEQUENCES if sequences else EFFECTS, *(row.cells() for row in kept)])
-        return
+    if sequences:
+        return _kept(SEQUENCES, sequences_of(run), as_json=as_json)
+    if effects:
+        return _kept(EFFECTS, effects_of(run), as_json=as_json)
     listed = list_cases(run, _memory(failures=failures))
     found = select(listed.rows, search=search, template=template, game=game, sort=sort)[:limit]
     if html is not None:
@@ -159,6 +156,13 @@ def _page(run: Path, listed: Listed, rows: list[CaseRow], to: Path) -> None:
 
     write_page(run.resolve().name, listed, rows, to)
     echo(f"{len(rows)} of {len(listed.rows)} cases in {to}")
+
+
+def _kept(header: Sequence[str], rows: Sequence[EffectRow | SequenceRow], *, as_json: bool) -> None:
+    if as_json:
+        print_json([row._asdict() for row in rows])
+    else:
+        print_table([header, *(row.cells() for row in rows)])
 
 
 def _memory(*, failures: bool) -> str:

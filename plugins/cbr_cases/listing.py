@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -45,12 +45,7 @@ def effects_of(run: Path) -> list[EffectRow]:
         RunFolderError: the run has no checkpoint.
         CbrError: its reuse policy learns no effects.
     """
-    kept = _reuse_policy(run).get("effects")
-    if kept is None:
-        told = f"{run} has learned no effects"
-        raise CbrError(
-            told, hint="its recipe's reuse policy must learn some: reuse_policy: {use: cbr_goals/goals}"
-        )
+    kept = _kept(run, "effects", "has learned no effects", "learn some: reuse_policy: {use: cbr_goals/goals}")
     rows = [EffectRow._make([*effect, kept["executed"][effect[0]]]) for effect in kept["seen"]]
     return sorted(rows, key=lambda row: (-row.times, row))
 
@@ -81,19 +76,17 @@ def sequences_of(run: Path) -> list[SequenceRow]:
         RunFolderError: the run has no checkpoint.
         CbrError: its reuse policy keeps none.
     """
-    kept = _reuse_policy(run).get("sequences")
-    if kept is None:
-        told = f"{run} keeps no sequences of commands"
-        raise CbrError(
-            told, hint="its recipe's reuse policy must keep some: reuse_policy: {use: cbr_explorer/explorer}"
-        )
+    lack, mend = "keeps no sequences of commands", "keep some: reuse_policy: {use: cbr_explorer/explorer}"
+    kept = _kept(run, "sequences", lack, mend)
     rows = [SequenceRow(**{**each, "commands": tuple(each["commands"])}) for each in kept]
     return sorted(rows, key=lambda row: (row.game, -row.score))
 
 
-def _reuse_policy(run: Path) -> Mapping[str, Any]:
-    """What the newest checkpoint keeps of it."""
-    kept: Mapping[str, Any] = read_state(newest_checkpoint(run))[0].get("kept", {}).get("reuse_policy", {})
+def _kept(run: Path, name: str, lack: str, mend: str) -> Any:
+    """What the newest checkpoint keeps of the reuse policy under a name; CbrError with these words if nothing."""
+    kept = read_state(newest_checkpoint(run))[0].get("kept", {}).get("reuse_policy", {}).get(name)
+    if kept is None:
+        raise CbrError(f"{run} {lack}", hint=f"its recipe's reuse policy must {mend}")
     return kept
 
 

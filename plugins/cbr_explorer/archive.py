@@ -142,11 +142,7 @@ class Archive:
 
     def texts(self, node: int) -> list[str]:
         """The commands that lead to a node, as they are written."""
-        found = []
-        while node != ROOT:
-            found.append(self.commands.names[self._by[node]])
-            node = self._parents[node]
-        return found[::-1]
+        return [self.commands.names[step.command] for step in self.steps(node)]
 
     def steps(self, node: int) -> list[Step]:
         """The commands that lead to a node."""

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from cbr_a2c.a2c import a2c_loss
 from cbr_a2c.contrastive import contrastive_loss
-from cbr_a2c.novelty import Novelty
 from cbr_a2c.optimizer import GuardedAdam, load_optimizers, optimizer_tensors
 from cbr_a2c.outcomes import Outcome, Outcomes
 from cbr_a2c.windows import LossMeans, Windows, training_mode
@@ -54,8 +53,7 @@ class JointLearner:
                 hint="add 'memory: {}' to the recipe, or take another learner",
             )
         self.retriever: Retriever = self.player.retriever
-        self.novelty = Novelty(self.config.novelty)
-        self.windows = Windows(players, training, self.novelty)
+        self.windows = Windows(players, training, self.config.novelty)
         self.outcomes = Outcomes(len(players), self.config.outcome_steps)
         self.optimizer = GuardedAdam(
             "agent and retriever",
@@ -135,12 +133,12 @@ class JointLearner:
 
     def tensors(self) -> dict[str, Tensor]:
         """The optimiser's state, and what is known of novelty."""
-        return {**optimizer_tensors({"agent_optimizer": self.optimizer}), **self.novelty.tensors()}
+        return {**optimizer_tensors({"agent_optimizer": self.optimizer}), **self.windows.novelty.tensors()}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """Continue from a checkpoint."""
         load_optimizers({"agent_optimizer": self.optimizer}, tensors)
-        self.novelty.load_tensors(tensors)
+        self.windows.novelty.load_tensors(tensors)
 
 
 def _others(steps: Sequence[Transition], outcomes: Sequence[Outcome]) -> list[Transition]:

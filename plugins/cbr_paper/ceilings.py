@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from cbr_paper.belong import Paper
-from cbr_paper.section import KEPT, beside_the_paper
+from cbr_paper.section import beside_the_paper
 from cbr_report.runs import Group, Runs
 from cbr_report.statistics import summarize
 from cbr_report.tables import NOTHING, columns, mean_std, number, text_columns
@@ -46,8 +46,7 @@ class Known:
 
 def of_jericho(runs: Runs) -> Section | None:
     """The tables; None if no run plays one of the paper's games."""
-    paper: Paper = runs.kept[KEPT] if KEPT in runs.kept else beside_the_paper.vocabulary(runs)
-    known = known_games(paper)
+    known = known_games(beside_the_paper.paper(runs))
     groups = [group for group in runs.groups if group.settings.get(GAME) in known]
     if not groups:
         return None

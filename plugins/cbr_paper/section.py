@@ -40,8 +40,13 @@ class BesideThePaper:
             runs.notes.append(f"no numbers of the paper: {error.message}")
             return Paper()
 
+    def paper(self, runs: Runs) -> Paper:
+        """The paper's tables, read once."""
+        found: Paper = runs.kept[KEPT] if KEPT in runs.kept else self.vocabulary(runs)
+        return found
+
     def __call__(self, runs: Runs) -> Section | None:
-        paper: Paper = runs.kept[KEPT] if KEPT in runs.kept else self.vocabulary(runs)
+        paper = self.paper(runs)
         parts: list[Table | Figure] = []
         for shown, table in zip(paper.shown(), paper_tables(paper), strict=True):
             parts.append(table)

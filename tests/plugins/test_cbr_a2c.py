@@ -287,7 +287,7 @@ def test_what_was_seen_seldom_has_a_bonus():
 def test_the_bonus_is_part_of_the_returns_and_of_nothing_else():
     """Rewards 1 and 0, gamma 1/2, weight 4: returns (1 + 4) + (4 / sqrt 2) / 2 and 4 / sqrt 2."""
     made = player()
-    windows = Windows([made], CONFIG.model_copy(update={"gamma": 0.5}), Novelty(4.0))
+    windows = Windows([made], CONFIG.model_copy(update={"gamma": 0.5}), novelty=4.0)
     for reward, ending in ((1.0, None), (0.0, Ending.LOST)):
         transition = step(made, reward, ending)
         transition = replace(transition, result=replace(transition.result, observation=seen("hall")))
@@ -306,7 +306,7 @@ def test_a_learner_goes_on_with_what_it_has_seen():
     transition = step(made, 0.0)
     learner.took_step(0, replace(transition, result=replace(transition.result, observation=seen("hall"))))
     other.load_tensors(learner.tensors())
-    assert other.novelty.see(seen("hall")) == pytest.approx(2**-0.5)
+    assert other.windows.novelty.see(seen("hall")) == pytest.approx(2**-0.5)
 
 
 def test_an_agent_that_learns_nothing_is_not_asked_for_its_value():

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import random
-from contextlib import ExitStack, closing
+from contextlib import closing
 from itertools import permutations, product
-from pathlib import Path
 
 import pytest
 from jericho.template_action_generator import TemplateActionGenerator
-from jericho_play import open_game, texts
+from jericho_play import open_game, play_in_step, players, texts
 from pydantic import ValidationError
 
 from cbr_jericho.config import JerichoConfig
-from cbr_jericho.environment import JerichoEnvironment, jericho
 from cbr_jericho.search import Found, Valid, chosen
 from cbr_jericho.tried import TRIES, Tried
-from cbrcore.interfaces import Build
-from cbrcore.types import Observation
 
 TEMPLATES = ["wait", "take OBJ", "eat OBJ", "put OBJ in OBJ", "north", "tie OBJ to OBJ"]
 CUP_AND_BOX = Found({"cup": ["cup"]}, (Valid("take {}", ("cup",)), Valid("wait")), ("cup", "box"))
@@ -76,52 +71,12 @@ class TestWhatIsLeftOut:
         assert "eat box" in chosen(forth, TEMPLATES, names)
 
 
-def players(games_dir: Path, folder: Path, count: int) -> list[JerichoEnvironment]:
-    build = Build(cache_dir=folder)
-    config = JerichoConfig(rom_dir=str(games_dir / "jericho"), cache_key="view", max_steps=25)
-    return [jericho(config, build) for _ in range(count)]
-
-
-def play(environments: list[JerichoEnvironment], seed: int, episodes: int) -> list[Observation]:
-    rng, seen = random.Random(seed), []
-    for _ in range(episodes):
-        now = [environment.reset("zork1", 0) for environment in environments]
-        for _ in range(24):
-            for environment, before in zip(environments, now, strict=True):
-                environment.send(rng.choice(before.admissible))
-            results = [environment.receive() for environment in environments]
-            now = [result.observation for result in results]
-            seen += now
-            if any(result.ending for result in results):
-                break
-    return seen
-
-
-def test_it_is_the_same_in_a_run_that_is_resumed_and_needs_no_cache_on_disk(games_dir, tmp_path):
-    after: list[list[Observation]] = []
-    state: dict[str, str] = {}
-    for resumed in (False, True):
-        with ExitStack() as stack:
-            environments = players(games_dir, tmp_path / str(resumed), 2)
-            for environment in environments:
-                stack.enter_context(closing(environment))
-            if resumed:
-                environments[0].load_state(state)
-            else:
-                play(environments, 0, 2)
-                state = json.loads(json.dumps(environments[0].state()))
-            after.append(play(environments, 1, 2))
-            assert environments[0].figures()["counts"]["searched"] > 0
-        assert not list(tmp_path.rglob("*.sqlite"))
-    assert after[0] == after[1]
-
-
 def test_it_finds_nearly_what_a_full_search_does(games_dir, tmp_path, cache_dir):
     """In the last of several episodes, of which the first were learned from."""
-    (learned,) = players(games_dir, tmp_path, 1)
+    (learned,) = players(games_dir, tmp_path, 1, max_steps=25)
     full = open_game(games_dir, cache_dir, cache_key="view", search="full", max_steps=25)
     with closing(learned), closing(full):
-        play([learned], 3, 4)
+        play_in_step([learned], 3, 4)
         offered = missing = extra = 0
         rng = random.Random(9)
         one, other = (environment.reset("zork1", 0) for environment in (learned, full))
@@ -143,7 +98,7 @@ def test_what_it_learns_from_is_needed():
 
 
 def test_the_results_say_so(games_dir, tmp_path):
-    (learned,) = players(games_dir, tmp_path, 1)
+    (learned,) = players(games_dir, tmp_path, 1, max_steps=25)
     assert "in vain" in learned.handicaps["valid_actions"]
     for settings in ({}, {"cache_key": "world"}, {"cache_key": "view", "search": "full"}):
         assert "in vain" not in open_game(games_dir, tmp_path, **settings).handicaps["valid_actions"]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
-from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
-from jericho_play import open_game
+from jericho_play import open_game, play_in_step, players
 
 from cbr_jericho.config import JerichoConfig
 from cbr_jericho.environment import JerichoEnvironment, jericho
@@ -32,79 +31,62 @@ def test_only_what_is_not_exact_is_part_of_a_checkpoint(games_dir, tmp_path):
         assert isinstance(jericho(JerichoConfig(cache_key=key), Build(cache_dir=tmp_path)), KeepsState) is keeps
 
 
-def players(games_dir: Path, cache_dir: Path, count: int, **settings: object) -> list[JerichoEnvironment]:
-    """Environments of one run."""
-    build = Build(cache_dir=cache_dir)
-    config = JerichoConfig(
-        game=GAME, rom_dir=str(games_dir / "jericho"), cache_key="view", max_steps=6, **settings
-    )
-    return [jericho(config, build) for _ in range(count)]
+KINDS = {"full": {"search": "full", "max_steps": 6}, "learned": {"max_steps": 25}}
+"""How valid actions are searched for, in episodes of how many steps."""
 
 
-def play(environments: Sequence[JerichoEnvironment], seed: int, episodes: int) -> list[Observation]:
-    """What players see who go in step, as a run's do."""
-    rng, seen = random.Random(seed), []
-    for _ in range(episodes):
-        now = [environment.reset(GAME, 0) for environment in environments]
-        seen += now
-        for _ in range(6):
-            for environment, before in zip(environments, now, strict=True):
-                environment.send(rng.choice(before.admissible))
-            now = [environment.receive().observation for environment in environments]
-            seen += now
-    return seen
-
-
-@pytest.fixture(scope="module")
-def played(games_dir, tmp_path_factory) -> tuple[Path, list[Observation], str]:
-    """A cache that was empty, what two players saw, and what was remembered then."""
-    folder = tmp_path_factory.mktemp("played")
+@pytest.fixture(scope="module", params=KINDS)
+def played(request, games_dir, tmp_path_factory) -> tuple[dict[str, Any], Path, list[Observation], str]:
+    """Settings, a cache that was empty, what two players saw, and what was remembered then."""
+    settings, folder = KINDS[request.param], tmp_path_factory.mktemp("played")
     with ExitStack() as stack:
-        environments = players(games_dir, folder, 2)
+        environments = players(games_dir, folder, 2, **settings)
         for environment in environments:
             stack.enter_context(closing(environment))
-        seen = play(environments, 0, 3)
-        return folder, seen, json.dumps(environments[0].state())
+        seen = play_in_step(environments, 0, 3)
+        return settings, folder, seen, json.dumps(environments[0].state())
 
 
 def test_what_is_offered_does_not_depend_on_the_cache(games_dir, tmp_path, played):
-    folder, seen, _ = played
+    settings, folder, seen, _ = played
+    assert any(folder.rglob("*.sqlite")) is ("search" in settings)  # what is learned is no other run's
     full = Path(shutil.copytree(folder, tmp_path / "full"))
     with ExitStack() as stack:
-        for other in players(games_dir, full, 1, seed=7):  # what it finds is of other states
+        for other in players(games_dir, full, 1, seed=7, **settings):  # what it finds is of other states
             stack.enter_context(closing(other))
-            play([other], 3, 2)
-        environments = players(games_dir, full, 2)
+            play_in_step([other], 3, 2)
+        environments = players(games_dir, full, 2, **settings)
         for environment in environments:
             stack.enter_context(closing(environment))
-        assert play(environments, 0, 3) == seen
+        assert play_in_step(environments, 0, 3) == seen
 
 
 def test_a_run_that_is_resumed_remembers(games_dir, tmp_path, played):
-    _, _, state = played
+    settings, _, _, state = played
     after: list[list[Observation]] = []
     for resumed in (False, True):
         with ExitStack() as stack:
-            environments = players(games_dir, tmp_path / str(resumed), 2)
+            environments = players(games_dir, tmp_path / str(resumed), 2, **settings)
             for environment in environments:
                 stack.enter_context(closing(environment))
             if resumed:
                 environments[0].load_state(json.loads(state))
             else:
-                play(environments, 0, 3)
-            after.append(play(environments, 1, 2))
+                play_in_step(environments, 0, 3)
+            after.append(play_in_step(environments, 1, 2))
             assert environments[0].state() == environments[1].state()
+            assert environments[0].figures()["counts"]["searched"] > 0
     assert after[0] == after[1]
 
 
 def test_a_worker_that_is_new_is_told_everything(games_dir, tmp_path):
-    with closing(players(games_dir, tmp_path, 1)[0]) as environment:
-        known = play([environment], 0, 2)
+    with closing(players(games_dir, tmp_path, 1, max_steps=6)[0]) as environment:
+        known = play_in_step([environment], 0, 2)
         environment.close()
-        assert play([environment], 0, 2) == known
+        assert play_in_step([environment], 0, 2) == known
         environment._transitions.forget()
         environment.close()
-        assert play([environment], 0, 2) == known
+        assert play_in_step([environment], 0, 2) == known
         assert environment.figures()["counts"]["searched"] == 0
 
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from cbr_jericho.config import JerichoConfig
 from cbr_jericho.search import Found, Valid, chosen
 from cbr_jericho.tried import TRIES, Tried
+from cbr_jericho.views import Views
 
 TEMPLATES = ["wait", "take OBJ", "eat OBJ", "put OBJ in OBJ", "north", "tie OBJ to OBJ"]
 CUP_AND_BOX = Found({"cup": ["cup"]}, (Valid("take {}", ("cup",)), Valid("wait")), ("cup", "box"))
@@ -69,6 +70,24 @@ class TestWhatIsLeftOut:
         names = ("cup", "box", "key")
         assert chosen(forth, TEMPLATES, names) == chosen(back, TEMPLATES, names)
         assert "eat box" in chosen(forth, TEMPLATES, names)
+
+
+def test_a_resumed_run_has_learned_from_what_it_remembers(games_dir, tmp_path):
+    """A thousand views with the things of the first one, where nothing could be done with them."""
+    (fresh,) = players(games_dir, tmp_path, 1)
+    with closing(fresh):
+        first = fresh.reset("zork1", 0)
+        ((aliases, _, names),) = fresh._views.since(0).values()
+    views = Views()
+    for number in range(1000):
+        views.settle(f"{number:032x}", [aliases, [], names])
+    (resumed,) = players(games_dir, tmp_path, 1)
+    with closing(resumed):
+        resumed.load_state(views.state())
+        second = resumed.reset("zork1", 0)
+    assert "open mailbox" in texts(first)
+    assert "open mailbox" not in texts(second)
+    assert {"north", "south", "west"} <= set(texts(first)) & set(texts(second))
 
 
 def test_it_finds_nearly_what_a_full_search_does(games_dir, tmp_path, cache_dir):

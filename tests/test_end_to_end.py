@@ -53,6 +53,30 @@ def test_a_run_leaves_the_folder_of_the_contract(whole):
     assert versions["plugins"]["cbr_vq"].startswith("cbr-textrl ")
 
 
+def test_a_run_imports_what_it_uses(whole, cache_dir, tmp_path):
+    """A run with a graph encoder: neither torch_geometric nor what comes with it, which is seconds at each start
+    and in each child of a sweep."""
+    code = """
+import sys
+from cbrcore.cli import main
+try:
+    main()
+finally:
+    heavy = {"torch_geometric", "transformers", "sklearn", "spacy", "altair", "ray"}
+    print(*sorted(heavy & set(sys.modules)), "torch" in sys.modules)
+"""
+    command = [sys.executable, "-c", code, "run", str(SMOKE), "--out", str(tmp_path / "run")]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"CBR_CACHE": str(cache_dir)},
+        check=False,
+    )
+    assert done.stdout.splitlines()[-1] == "True", done.stderr
+
+
 def test_stdout_is_the_table_alone(whole):
     lines = (whole.parent / "stdout").read_text().splitlines()
     assert [line.split("|")[1].strip() for line in lines if line.startswith("|") and "---" not in line] == [

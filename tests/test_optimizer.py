@@ -111,3 +111,24 @@ def test_restored_optimizer_continues_exactly():
     steps(optimizer, w, 3)
     steps(again, copy, 3)
     assert torch.equal(w, copy)
+
+
+def test_all_tensors_together_are_stepped_as_each_alone():
+    """To the bit: parameters of several shapes, one without a gradient, over many steps and with clipping."""
+    shapes = [(3, 4), (5,), (), (2, 2, 2), (7,)]
+
+    def weights() -> list[torch.nn.Parameter]:
+        draws = torch.Generator().manual_seed(0)
+        return [torch.nn.Parameter(torch.randn(shape, generator=draws)) for shape in shapes]
+
+    mine, theirs = weights(), weights()
+    ours, plain = adam(*mine, learning_rate=0.01), torch.optim.Adam(theirs, lr=0.01, foreach=False, fused=False)
+    for step in range(1, 30):
+        losses = [sum(((step % 3) * w.sin() + w.square()).sum() for w in group[:-1]) for group in (mine, theirs)]
+        assert ours.step(losses[0])
+        plain.zero_grad()
+        losses[1].backward()
+        torch.nn.utils.clip_grad_norm_(theirs, 1.0)
+        plain.step()
+    assert all(torch.equal(one, other) for one, other in zip(mine, theirs, strict=True))
+    assert all(not torch.equal(one, before) for one, before in zip(mine[:-1], weights()[:-1], strict=True))

@@ -49,7 +49,7 @@ class GuardedAdam:
         self.clip = clip
         self.skipped = 0
         self._skipped_in_a_row = 0
-        self.adam = torch.optim.Adam(groups) if groups else None
+        self.adam = torch.optim.Adam(groups, foreach=True) if groups else None
 
     def __repr__(self) -> str:
         return f"GuardedAdam({self.name}, {len(self.parameters)} parameters, skipped={self.skipped})"

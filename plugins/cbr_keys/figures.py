@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -23,6 +22,9 @@ def code_figures(recent: Tensor, seen: Tensor, levels: int) -> Mapping[str, floa
     codes = recent[: min(int(seen), len(recent))]  # [n, D]
     if not len(codes):
         return {"code_usage": 0.0, "code_perplexity": 0.0}
-    shares = F.one_hot(codes, levels).double().mean(dim=0)  # [D, levels]
+    parts = codes.shape[1]
+    places = codes + levels * torch.arange(parts, device=codes.device)  # each part counts for itself
+    counts = torch.bincount(places.flatten(), minlength=parts * levels).view(parts, levels)
+    shares = counts.double() / len(codes)  # [D, levels]
     entropy = torch.special.entr(shares).sum(dim=1)  # [D]
     return {"code_usage": float((shares > 0).double().mean()), "code_perplexity": float(entropy.exp().mean())}

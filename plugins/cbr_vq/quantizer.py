@@ -143,12 +143,13 @@ class VectorQuantizer(nn.Module):
         Where every sample has an entry near it nothing moves: an entry put beside a used one would only give
         known contexts new codes, and the cases in memory would no longer be found.
         """
-        dead = (self.idle >= self.config.revive_after).nonzero()  # [r, 2] of (codebook, entry)
-        if not len(dead):
+        dead = self.idle >= self.config.revive_after  # [D, K]
+        if not dead.any():
             return
         with torch.no_grad():
             errors = squared_distances(parts.transpose(0, 1), self.entries).amin(dim=-1) / self.width  # [D, n]
-        for codebook, entry in dead.tolist():
+        dead &= (errors.amax(dim=1) >= self.config.revive_error).unsqueeze(1)  # nothing is far in most codebooks
+        for codebook, entry in dead.nonzero().tolist():
             worst = int(errors[codebook].argmax())
             if errors[codebook, worst] < self.config.revive_error:
                 continue

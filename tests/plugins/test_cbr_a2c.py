@@ -13,7 +13,7 @@ from test_joint import LOOK, NOVEL_SHELF, OFFERED, ObedientAgent, reasoner
 from cbr_a2c.config import A2cConfig
 from cbr_a2c.learner import A2cLearner
 from cbr_a2c.novelty import Novelty
-from cbr_a2c.windows import LossMeans, Windows, training_mode
+from cbr_a2c.windows import LossMeans, Windows, seed_all, training_mode
 from cbrcore.config import TrainingConfig
 from cbrcore.cycle.reasoner import CaseBasedReasoner
 from cbrcore.interfaces import Build, Stopwatch
@@ -347,6 +347,14 @@ def test_losses_are_means_since_the_last_time():
     means.note(policy=2.0)
     assert means.pop() == {"loss_policy": 1.5, "loss_value": 4.0, "loss_entropy": None, "loss_retriever": None}
     assert set(means.pop().values()) == {None}
+
+
+def test_an_update_draws_as_from_torchs_own_seed():
+    draws = []
+    for seed in (seed_all, torch.manual_seed):
+        seed(2**61 + 5)
+        draws.append(torch.rand(9))
+    assert torch.equal(*draws)
 
 
 def test_training_mode_and_torchs_generator_are_put_back_also_after_a_fault():

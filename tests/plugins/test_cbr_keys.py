@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import pytest
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from cbr_keys.codes import CodeIndex
 from cbr_keys.cosine import cosine, cosines, on_grid, unit
+from cbr_keys.figures import code_figures, remember
 from cbr_keys.places import Places
 from cbr_keys.rows import Rows
 from cbr_keys.vectors import CosineIndex
@@ -202,3 +204,25 @@ def test_the_keys_of_an_index_are_a_copy():
     index.add(torch.tensor([[1, 2]], dtype=torch.uint8))
     index.keys().zero_()
     assert index.keys().tolist() == [[1, 2]]
+
+
+# -- figures ---------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 2**31), st.integers(0, 30), st.integers(1, 5), st.integers(1, 6))
+def test_usage_and_perplexity_are_those_of_the_shares_of_each_code(seed, count, parts, levels):
+    """Counted code by code; the ring is longer than what was seen, or full."""
+    recent = torch.zeros(20, parts, dtype=torch.long)
+    codes = torch.randint(levels, (count, parts), generator=generator(seed))
+    seen = torch.zeros((), dtype=torch.long)
+    remember(recent, seen, codes)
+    kept = codes[-20:].tolist()
+    usages, perplexities = [], []
+    for part in range(parts if kept else 0):
+        shares = [sum(row[part] == level for row in kept) / len(kept) for level in range(levels)]
+        usages.append(sum(share > 0 for share in shares) / levels)
+        perplexities.append(math.exp(-sum(share * math.log(share) for share in shares if share)))
+    figures = code_figures(recent, seen, levels)
+    assert figures["code_usage"] == pytest.approx(sum(usages) / parts)
+    assert figures["code_perplexity"] == pytest.approx(sum(perplexities) / parts)

@@ -16,12 +16,13 @@ from dense_gat import dense_contexts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch_geometric.utils import softmax
 
 from cbr_nn.feedforward import FeedForward
 from cbr_seeded_gat.adjacency import adjacency
 from cbr_seeded_gat.config import SeededGatConfig
 from cbr_seeded_gat.encoder import SeededGat
-from cbr_seeded_gat.layer import SeededAttention
+from cbr_seeded_gat.layer import SeededAttention, softmax_at
 from cbr_seeded_gat.plan import make_plan
 from cbr_text_encoders.config import UntrainedConfig
 from cbr_text_encoders.untrained import UntrainedEncoder
@@ -166,6 +167,23 @@ def test_attention_coefficients_by_hand(first: float, alpha: float) -> None:
     with torch.no_grad():
         attention(module)[0].attend_other.copy_(torch.tensor([[1.0, 0.0]]))
     assert module.contexts(graph, [("a",)])[0, 1].item() == pytest.approx(alpha)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 2**31), st.integers(0, 40), st.integers(1, 9), st.sampled_from([0.1, 1.0, 80.0]))
+def test_softmax_by_rows_is_torch_geometrics_to_the_bit(seed: int, edges: int, size: int, scale: float) -> None:
+    """With its gradient; rows without a score, and scores whose powers overflow, among them."""
+    draws = torch.Generator().manual_seed(seed)
+    rows = torch.randint(size, (edges,), generator=draws)
+    mine = (scale * torch.randn(edges, 2, generator=draws)).requires_grad_()
+    theirs = mine.detach().clone().requires_grad_()
+    found, expected = softmax_at(rows, mine, size), softmax(theirs, rows, num_nodes=size)
+    assert torch.equal(found, expected)
+    weights = torch.randn(edges, 2, generator=draws)
+    slopes = (
+        torch.autograd.grad((each * weights).sum(), leaf)[0] for each, leaf in [(found, mine), (expected, theirs)]
+    )
+    assert torch.equal(*slopes)
 
 
 def test_isolated_node_gets_no_message() -> None:

@@ -321,6 +321,41 @@ def test_only_so_many_entries_move_as_are_needed():
     assert len(places(vq)) == 3
 
 
+def revived_one_by_one(vq: VectorQuantizer, contexts: Tensor) -> None:
+    """Each dead entry in turn looks for the sample that is worst off, by all distances of that moment."""
+    parts = torch.nn.functional.normalize(contexts.view(len(contexts), -1, vq.width), dim=-1) * vq.width**0.5
+    dead = (vq.idle >= vq.config.revive_after).clone()
+    for codebook, entry in dead.nonzero().tolist():
+        distances = [
+            (sample - vq.entries.detach()[codebook]).square().sum(dim=-1) for sample in parts[:, codebook]
+        ]
+        errors = torch.stack([each.min() / vq.width for each in distances])
+        if errors.max() >= vq.config.revive_error:
+            with torch.no_grad():
+                vq.entries[codebook, entry] = parts[errors.argmax(), codebook]
+            vq.idle[codebook, entry] = 0
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_entries_are_revived_as_if_one_by_one(seed, spread):
+    """Where nothing is far, in some codebooks, and in all of them."""
+    fast, slow = (quantizer(dim=8, parts=4, codes=6, revive_after=2, revive_error=0.2) for _ in range(2))
+    contexts = 1 + spread * torch.randn(7, 8, generator=generator(seed))
+    with torch.no_grad():
+        fast.entries[:2, 0] = slow.entries[:2, 0] = 1.0  # two codebooks have an entry where all samples are
+    used = torch.nn.functional.one_hot(fast.keys(contexts).long(), 6).any(dim=0)
+    for vq in (fast, slow):
+        vq.idle.copy_(torch.where(used, 0, 5))
+    revived_one_by_one(slow, contexts)
+    fast._revive(fast._parts(contexts))
+    torch.testing.assert_close(fast.entries, slow.entries)
+    assert torch.equal(fast.idle, slow.idle)
+    moved = ((fast.idle == 0) & ~used).any(dim=1).tolist()
+    assert moved[2:] == [True, True]
+    assert any(moved[:2]) is (spread == 1)
+
+
 def test_an_entry_that_was_just_revived_is_not_moved_again_before_it_was_idle_as_long_as_any():
     vq = with_dead_entries(1)
     found = []

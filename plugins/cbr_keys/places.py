@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,6 +64,16 @@ class Places:
     def of(self, rows: Sequence[int]) -> list[int]:
         """The places of several rows."""
         return [self._places[row] for row in rows]
+
+    def rows(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """[n]: the row that lies in each place, -1 where it has left."""
+        if len(self) == self.stored:
+            return places
+        known = np.frombuffer(self._places, dtype=np.intc)
+        rows = np.searchsorted(known, places.astype(np.intc))
+        there = rows < len(known)
+        there[there] = known[rows[there]] == places[there]
+        return np.where(there, rows, -1)
 
     def all(self) -> slice | np.ndarray:
         """The places of all rows, to index the table with: a slice where nothing left in between."""

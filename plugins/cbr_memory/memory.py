@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cbr_keys.best import FindsBest, best_of
 from cbr_keys.places import RemovesRows
 from cbr_memory.config import CaseMemoryConfig
 from cbr_memory.eviction import Eviction, eviction
@@ -162,19 +163,17 @@ class CaseMemory:
         """
         if not self.cases or not len(keys):
             return [[] for _ in range(len(keys))]
+        if neighbours == 1 and isinstance(self.index, FindsBest):
+            best = self.index.best_above(keys, threshold)
+            return [self._one_per_template(*each) if each else [] for each in best]
         similarities = self.index.similarities(keys)  # [n, m]
-        best = similarities.amax(dim=1)  # [n]
-        found: list[list[Match]] = []
-        above = (best > threshold).tolist()  # in single precision: 2 of 3 is not above 2/3; NaN never is
-        for row, relevance in enumerate(best.tolist()):
-            if not above[row]:
-                found.append([])
-            elif neighbours > 1:
-                found.append([self._elect(similarities[row], threshold, neighbours)])
-            else:
-                tied = (similarities[row] == best[row]).nonzero().flatten().tolist()
-                found.append(self._one_per_template([self.cases[i] for i in tied], relevance))
-        return found
+        if neighbours == 1:
+            return [self._one_per_template(*each) if each else [] for each in best_of(similarities, threshold)]
+        above = (similarities.amax(dim=1) > threshold).tolist()
+        return [
+            [self._elect(row, threshold, neighbours)] if some else []
+            for row, some in zip(similarities, above, strict=True)
+        ]
 
     def _elect(self, similarities: Tensor, threshold: float, neighbours: int) -> Match:
         """The most similar cases [m] vote on the template, each with its relevance; the most similar case of the
@@ -199,9 +198,10 @@ class CaseMemory:
         own = [row[columns[template]] for row, template in zip(similarities, templates, strict=True)]
         return [float(values.max()) if len(values) else 0.0 for values in own]
 
-    def _one_per_template(self, tied: Sequence[Case], relevance: float) -> list[Match]:
+    def _one_per_template(self, relevance: float, tied: Sequence[int]) -> list[Match]:
+        """Of the cases in these rows, which are equally relevant, the preferred one of each template."""
         chosen: dict[str, Case] = {}
-        for case in sorted(tied, key=preference):
+        for case in sorted((self.cases[row] for row in tied), key=preference):
             chosen[case.template] = case  # the most preferred comes last
         return [Match(case, relevance) for case in sorted(chosen.values(), key=preference, reverse=True)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from key_checks import cosine_by_hand, generator, normal
 from torch import Tensor
 
+from cbr_keys.buckets import Buckets
 from cbr_keys.codes import CodeIndex
 from cbr_keys.cosine import cosine, cosines, on_grid, unit
 from cbr_keys.figures import code_figures, remember
@@ -186,6 +188,63 @@ def test_many_keys_and_many_parts(count, parts):
     expected = torch.stack([(query == keys).float().sum(dim=-1) / parts for query in queries])
     assert torch.equal(found, expected)
     assert torch.equal(found.amax(dim=1), torch.ones(len(queries)))
+
+
+def best_by_hand(keys: list[list[int]], asked: list[int], threshold: float) -> tuple[float, list[int]] | None:
+    """Row by row, in single precision."""
+    shares = [np.float32(sum(map(int.__eq__, key, asked))) / np.float32(len(asked)) for key in keys]
+    best = max(shares, default=np.float32(-np.inf))
+    rows = [row for row, share in enumerate(shares) if share == best]
+    return (float(best), rows) if best > np.float32(threshold) else None
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.data())
+def test_the_best_above_a_threshold_is_that_of_all_similarities(data):
+    """With buckets or without, whatever came and left before, whether codes crowd a bucket or not."""
+    parts, levels = data.draw(st.integers(1, 9)), data.draw(st.sampled_from([2, 3, 200]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cbr_keys.codes._HASHED", data.draw(st.sampled_from([1, 10, 1000])))
+        patch.setattr("cbr_keys.codes._SKEWED", data.draw(st.sampled_from([0.1, 1, 4])))
+        patch.setattr("cbr_keys.codes.NEW", data.draw(st.integers(0, 5)))
+        index, expected = CodeIndex(parts, "cpu"), list[list[int]]()
+        draws = generator(data.draw(st.integers(0, 2**31)))
+        for _ in range(data.draw(st.integers(1, 12))):
+            do = data.draw(st.sampled_from(["add", "add", "remove", "keep", "ask", "ask"]))
+            if do == "add":
+                more = torch.randint(levels, (data.draw(st.integers(0, 9)), parts), generator=draws).to(
+                    torch.uint8
+                )
+                index.add(more)
+                expected += more.tolist()
+            elif do == "remove" and expected:
+                row = data.draw(st.integers(0, len(expected) - 1))
+                index.remove(row)
+                del expected[row]
+            elif do == "keep":
+                rows = [row for row in range(len(expected)) if data.draw(st.integers(0, 9))]
+                index.keep(rows)
+                expected = [expected[row] for row in rows]
+            threshold = data.draw(st.sampled_from([-0.1, 0.0, 0.3, 2 / 3, 0.7, 0.99, 1.0]))
+            asked = torch.randint(levels, (3, parts), generator=draws).to(torch.uint8)
+            asked[0] = torch.tensor(expected[len(expected) // 2], dtype=torch.uint8) if expected else asked[0]
+            by_hand = [best_by_hand(expected, query, threshold) for query in asked.tolist()]
+            assert index.best_above(asked, threshold) == by_hand
+
+
+def test_buckets_hold_few_others_where_codes_are_spread():
+    """A code in 20,000 with six of 32 places changed: it is found, and hardly more is looked at."""
+    codes = torch.randint(32, (20_000, 32), generator=generator()).to(torch.uint8).numpy()
+    buckets = Buckets(32, 9)
+    buckets.take_in(codes[:15_000])
+    buckets.take_in(codes)
+    for row in (0, 14_999, 15_000, 19_999):
+        asked = codes[row].copy()
+        asked[::6] ^= 1
+        near = buckets.near(asked, 20_000)
+        assert row in near
+        assert len(near) < 60  # ten pieces, 20,000 / 32^3 rows by chance in each
+        assert buckets.near(asked, 0) is None
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cbrcore import console, tables
-from cbrcore.config import nested_parts
 from cbrcore.console import AsJson, Device, PluginFiles, RecipePath, RunPath, Sets, checked_recipe, overrides_of
 from cbrcore.errors import CbrError
-from cbrcore.interfaces import HasOverview
-from cbrcore.recipe.model import PARTS, SECTIONS
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -33,9 +30,7 @@ def run(
     set_: Sets = None,
     seed: Annotated[int | None, typer.Option(help="The run's seed; overrides the recipe.")] = None,
     device: Device = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The run's folder (default: a new one in runs/)")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run's folder (default: in runs/)")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the --out folder.")] = False,
     resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Continue the run in this folder.")] = None,
     plugin: PluginFiles = None,
@@ -62,9 +57,7 @@ def run(
 def evaluate(
     folder: RunPath,
     *,
-    split: Annotated[
-        list[str] | None, typer.Option(help="A split to play; may be repeated (default: all)")
-    ] = None,
+    split: Annotated[list[str] | None, typer.Option(help="Play this split; repeatable (default: all)")] = None,
     device: Device = None,
     plugin: PluginFiles = None,
 ) -> None:
@@ -127,6 +120,8 @@ def check(recipe: RecipePath, *, set_: Sets = None, plugin: PluginFiles = None) 
 
 def recipe_text(recipe: Recipe) -> str:
     """The resolved recipe, one line per part and section; settings at their defaults are left out."""
+    from cbrcore.recipe.model import PARTS, SECTIONS
+
     parts = [(kind, getattr(recipe, kind)) for kind in PARTS] + [("recorder", each) for each in recipe.recorders]
     sections = {name: getattr(recipe, name) for name in SECTIONS} | dict(recipe.sections)
     rows = [("OK", recipe.name), ("  seed", str(recipe.seed))]
@@ -146,6 +141,8 @@ def _part_rows(path: str, part: Part | None) -> Iterator[tuple[str, str]]:
 
 def _section_rows(name: str, settings: BaseModel) -> Iterator[tuple[str, str]]:
     """The rows that the section has of its own, or one for all of its settings, then those of the parts in it."""
+    from cbrcore.interfaces import HasOverview
+
     if isinstance(settings, HasOverview):
         yield from ((f"  {what}", value) for what, value in settings.overview())
     else:
@@ -154,11 +151,15 @@ def _section_rows(name: str, settings: BaseModel) -> Iterator[tuple[str, str]]:
 
 
 def _inner_rows(path: str, settings: BaseModel) -> Iterator[tuple[str, str]]:
+    from cbrcore.config import nested_parts
+
     for name in nested_parts(settings):
         yield from _part_rows(f"{path}.{name}", getattr(settings, name))
 
 
 def _changed(settings: BaseModel) -> str:
     """The settings that are not at their defaults and no parts of their own, as JSON; empty if there are none."""
+    from cbrcore.config import nested_parts
+
     changed = settings.model_dump(mode="json", exclude_defaults=True, exclude=set(nested_parts(settings)))
     return json.dumps(changed) if changed else ""

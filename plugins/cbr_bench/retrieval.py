@@ -1,0 +1,108 @@
+"""What finding a case costs, and what a step costs beside it, however many cases there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cbr_bench.figures import Figure, median_ms
+from cbr_bench.measures import Setting
+from cbr_keys.codes import CodeIndex
+from cbr_memory.memory import CaseMemory
+from cbrcore.types import Action, Provenance
+
+PARTS, CODES, TAU = 32, 32, 0.7
+"""D, K and the threshold of the paper."""
+SIZES = (10**4, 10**5, 10**6)
+ASKED = 60
+SIZES_OF_MEMORIES = (10**2, 10**5)
+
+
+def retrieval(setting: Setting) -> Iterator[Figure]:
+    """One query at a time: the best case above tau, against comparing all, and faiss if it is installed."""
+    by_size = []
+    for size in SIZES[:2] if setting.quick else SIZES:
+        codes = random_codes(size, seed=size)
+        queries = near(codes)
+        index = CodeIndex(PARTS, "cpu")
+        index.add(codes)
+        index.best_above(queries[:1], TAU)  # makes its tables
+        fast = median_ms(lambda row: index.best_above(queries[row : row + 1], TAU), range(ASKED))
+        whole = median_ms(lambda row: index.similarities(queries[row : row + 1]).amax(), range(9))
+        by_size.append(fast)
+        what = f"best case above tau, {size:,} cases"
+        yield Figure(what, fast, "ms", "all compared", whole)
+        if (flat := faiss_index(codes)) is not None:
+            bits = one_bit_each(queries)
+            theirs = median_ms(lambda row: flat.search(bits[row : row + 1], 1), range(9))
+            yield Figure(what, fast, "ms", "faiss IndexBinaryFlat", theirs)
+    what = f"best case above tau, {SIZES[len(by_size) - 1]:,} cases"
+    yield Figure(what, by_size[-1], "ms", f"{SIZES[0]:,} cases", by_size[0])
+
+
+def step(setting: Setting) -> Iterator[Figure]:
+    """What a memory does in a step beside searching: it gives the key of a reused case and counts a repeated reward;
+    it takes in a new case, for which the oldest one leaves."""
+    small, large = (_bookkeeping(size) for size in SIZES_OF_MEMORIES)
+    for what in large:
+        yield Figure(f"{what}, 100,000 cases", large[what], "ms", "100 cases", small[what])
+
+
+def random_codes(count: int, seed: int = 0) -> Tensor:
+    """[count, D] bytes."""
+    return torch.randint(CODES, (count, PARTS), generator=torch.Generator().manual_seed(seed)).to(torch.uint8)
+
+
+def near(codes: Tensor) -> Tensor:
+    """[ASKED, D]: codes of the table with 0 to 11 places changed; three of four are above tau."""
+    rng = np.random.default_rng(1)
+    queries = codes[rng.integers(len(codes), size=ASKED)].clone()
+    for row in range(ASKED):
+        changed = rng.permutation(PARTS)[: row % 12]
+        queries[row, changed] = (queries[row, changed] + 1) % CODES
+    return queries
+
+
+def one_bit_each(codes: Tensor) -> np.ndarray:
+    """[n, D K / 8] bytes: a bit for each code, so that two codes differ in twice as many bits as places."""
+    bits = codes.numpy()[:, :, None] == np.arange(CODES)
+    return np.packbits(bits.reshape(len(codes), -1), axis=1)
+
+
+def faiss_index(codes: Tensor) -> Any:
+    """An exact index of faiss over the codes, on one thread; None where faiss is not installed."""
+    try:
+        import faiss
+    except ImportError:
+        return None
+    faiss.omp_set_num_threads(1)
+    index = faiss.IndexBinaryFlat(PARTS * CODES)
+    for first in range(0, len(codes), 100_000):
+        index.add(one_bit_each(codes[first : first + 100_000]))
+    return index
+
+
+def _bookkeeping(size: int) -> dict[str, float]:
+    """What is done -> its median milliseconds, with so many cases."""
+    memory = CaseMemory(CodeIndex(PARTS, "cpu"), capacity=size, threshold=TAU)
+    here, action = Provenance("game", 0, 1, 0, 1.0), Action("take cup", "take {}", ("cup",))
+    keys = random_codes(size + 4 * ASKED, seed=2)
+    for number, key in enumerate(keys[:size]):
+        memory.add(key, action, here, step=number)
+
+    def reuse(number: int) -> None:
+        case = memory.cases[7919 * number % size]
+        memory.add(memory.key_of(case), action, here, step=size + number)
+
+    def renew(number: int) -> None:
+        memory.add(keys[size + number], action, here, step=size + number)
+
+    steps = range(4 * ASKED)
+    return {
+        "a reused step's bookkeeping": median_ms(reuse, steps),
+        "a new case for an old one": median_ms(renew, steps),
+    }

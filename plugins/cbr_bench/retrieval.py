@@ -26,27 +26,32 @@ def retrieval(setting: Setting) -> Iterator[Figure]:
     """One query at a time: the best case above tau, against comparing all, and faiss if it is installed."""
     by_size = []
     for size in SIZES[:2] if setting.quick else SIZES:
-        codes = random_codes(size, seed=size)
-        queries = near(codes)
-        index = CodeIndex(PARTS, "cpu")
-        index.add(codes)
-        index.best_above(queries[:1], TAU)  # makes its tables
-        fast = median_ms(lambda row: index.best_above(queries[row : row + 1], TAU), range(ASKED))
-        whole = median_ms(lambda row: index.similarities(queries[row : row + 1]).amax(), range(9))
-        by_size.append(fast)
-        what = f"best case above tau, {size:,} cases"
-        yield Figure(what, fast, "ms", "all compared", whole)
-        if (flat := faiss_index(codes)) is not None:
-            bits = one_bit_each(queries)
-            theirs = median_ms(lambda row: flat.search(bits[row : row + 1], 1), range(9))
-            yield Figure(what, fast, "ms", "faiss IndexBinaryFlat", theirs)
-    what = f"best case above tau, {SIZES[len(by_size) - 1]:,} cases"
-    yield Figure(what, by_size[-1], "ms", f"{SIZES[0]:,} cases", by_size[0])
+        figures = _of_size(size)
+        yield from figures
+        by_size.append(figures[0])
+    yield Figure(by_size[-1].what, by_size[-1].value, "ms", f"{SIZES[0]:,} cases", by_size[0].value)
+
+
+def _of_size(size: int) -> list[Figure]:
+    codes = random_codes(size, seed=size)
+    queries = near(codes)
+    index = CodeIndex(PARTS, "cpu")
+    index.add(codes)
+    index.best_above(queries[:1], TAU)  # makes its tables
+    what = f"best case above tau, {size:,} cases"
+    fast = median_ms(lambda row: index.best_above(queries[row : row + 1], TAU), range(ASKED))
+    whole = median_ms(lambda row: index.similarities(queries[row : row + 1]).amax(), range(9))
+    figures = [Figure(what, fast, "ms", "all compared", whole)]
+    if (flat := faiss_index(codes)) is not None:
+        bits = one_bit_each(queries)
+        theirs = median_ms(lambda row: flat.search(bits[row : row + 1], 1), range(9))
+        figures.append(Figure(what, fast, "ms", "faiss IndexBinaryFlat", theirs))
+    return figures
 
 
 def step(setting: Setting) -> Iterator[Figure]:
-    """What a memory does in a step beside searching: it gives the key of a reused case and counts a repeated reward;
-    it takes in a new case, for which the oldest one leaves."""
+    """What a memory does in a step beside searching: it gives the key of a reused case and counts a repeated
+    reward; it takes in a new case, for which the oldest one leaves."""
     small, large = (_bookkeeping(size) for size in SIZES_OF_MEMORIES)
     for what in large:
         yield Figure(f"{what}, 100,000 cases", large[what], "ms", "100 cases", small[what])

@@ -1,5 +1,9 @@
 """Settings of `most_relevant`."""
 
+from typing import Annotated
+
+from pydantic import Field
+
 from cbrcore.config import ReuseConfig
 
 
@@ -9,3 +13,11 @@ class MostRelevantConfig(ReuseConfig):
     retry_solved: bool = True
     """Reuse actions on an object again whose goal was reached earlier in the same episode: the first entity of a
     rewarded action (the paper does). `false` is a deviation."""
+
+
+class DoubtingConfig(MostRelevantConfig):
+    """The rule of the paper while the agent is measured; while it learns the agent acts more often
+    (a deviation)."""
+
+    doubt: Annotated[float, Field(ge=0, le=1)] = 0.1
+    """Share of the training steps with a fitting case on which the agent acts all the same, and learns."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 from parts import paper_rule
 
-from cbr_reuse.config import MostRelevantConfig
+from cbr_reuse.config import DoubtingConfig, MostRelevantConfig
+from cbr_reuse.doubting import Doubting
 from cbr_reuse.most_relevant import MostRelevant
-from cbrcore.interfaces import Places
+from cbrcore.interfaces import KeepsState, Places
 from cbrcore.testing import PUT, ReusePolicySuite, sample_observation
 from cbrcore.types import Decision, StepResult
 
@@ -61,3 +63,32 @@ class TestMostRelevant(ReusePolicySuite):
         assert reuse.observe(Decision(PUT, "agent"), result) is False  # nothing was reused
         tried_again = self.decide(reuse, seen) is not None
         assert tried_again is not failed  # what was put back in its place may be put there again
+
+
+class TestDoubting(ReusePolicySuite):
+    def make(self, build):
+        return Doubting(DoubtingConfig(doubt=0.5), build)
+
+    def reused(self, policy: Doubting, build, times: int, *, learning: bool = True) -> list[bool]:
+        """Of so many episodes, whether the fitting case was reused in the first step."""
+        seen, retriever = sample_observation(), self.retriever(build)
+        return [self.decide(policy.begin(retriever, learning=learning), seen) is not None for _ in range(times)]
+
+    def test_so_many_cases_are_doubted_while_it_learns_and_none_when_it_is_measured(self, build):
+        for doubt, least, most in [(0.0, 400, 400), (0.1, 340, 380), (0.5, 170, 230), (1.0, 0, 0)]:
+            policy = Doubting(DoubtingConfig(doubt=doubt), build)
+            assert least <= sum(self.reused(policy, build, 400)) <= most
+            assert all(self.reused(policy, build, 20, learning=False))
+
+    def test_its_draws_depend_on_the_seed_and_go_on_after_a_checkpoint(self, build):
+        whole, other = (
+            self.reused(self.make(build), build, 60),
+            self.reused(self.make(replace(build, seed=9)), build, 60),
+        )
+        assert whole != other
+        first, second = self.make(build), self.make(build)
+        assert isinstance(first, KeepsState)
+        begun = self.reused(first, build, 25)
+        self.reused(first, build, 5, learning=False)  # draws nothing
+        second.load_state(json.loads(json.dumps(first.state())))
+        assert begun + self.reused(second, build, 35) == whole

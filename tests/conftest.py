@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from slow import is_slow
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -30,6 +31,14 @@ settings.register_profile(
 settings.load_profile("quick")  # another one: pytest --hypothesis-profile=long tests/fuzz
 
 pytest_plugins = ["plugin_fixtures"]
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is slow is marked so."""
+    for item in items:
+        if is_slow(item.nodeid):
+            item.add_marker("slow")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from slow import SLOW, is_slow
 
 from cbrcore import hookspecs
 from cbrcore.plugins import load_plugins
@@ -199,3 +200,16 @@ def test_every_fault_in_the_table_names_a_test_that_there_is():
     lost = [found[0] for found in named if f"def {found[2]}(" not in (ROOT / found[1]).read_text()]
     assert lost == []
     assert len({found[2] for found in named}) >= 30
+
+
+def test_the_slow_tests_are_there_and_ci_runs_them_too():
+    """Each line of slow.py names some, and `.ci/run` has both commands: what is quick, and what is slow."""
+    for line in SLOW:
+        path, *names = line.split("::")
+        assert (ROOT / "tests" / path).exists(), line
+        source = (ROOT / "tests" / path).read_text() if names else ""
+        assert all(re.search(rf"(def|class) {name}\b", source) for name in names), line
+    assert is_slow("tests/benchmarks/test_twc.py::test_any[1]")
+    assert not is_slow("tests/test_docs.py::test_any")
+    commands = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if "-m pytest" in line]
+    assert commands == [f"python -m pytest -n auto --dist loadfile{more}" for more in ("", " -m slow")]

@@ -93,7 +93,6 @@ class Counting:
 SMOKE = Path(__file__).parents[1] / "recipes" / "smoke" / "text_cbr_generated.yaml"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("installed", [True, False], ids=["installed", "loose"])
 def test_an_outsider_adds_a_command_a_figure_and_a_learner(installed: bool, site: Site, cbr, tmp_path: Path):
     source = OUTSIDER.replace("NAME", "outsider")

@@ -52,7 +52,6 @@ def fastest(do: Callable[[], object], calls: int = 20) -> float:
     return 1000 * min(times)
 
 
-@pytest.mark.slow
 def test_a_goal_is_weighed_in_milliseconds_however_many_cases_there_are():
     query, took, products = keys(1, seed=1), {}, {}
     for size in SIZES:
@@ -68,7 +67,6 @@ def test_a_goal_is_weighed_in_milliseconds_however_many_cases_there_are():
     assert took[100_000] < 30 * took[1_000]  # a hundred times the cases
 
 
-@pytest.mark.slow
 def test_a_fit_costs_less_than_a_few_looks_at_every_pair_of_try_and_case():
     draw = torch.Generator().manual_seed(0)
     cosines = [torch.rand(40, 30, 1, generator=draw, dtype=torch.float64) for _ in range(2)]

@@ -102,7 +102,8 @@ def _child(files: list[str], output: int) -> None:
         import pytest
 
         _plain_hypothesis()
-        options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "--basetemp", os.environ["MUTANTS_TMP"]]
+        options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-m", "not long and not crash"]
+        options += ["--basetemp", os.environ["MUTANTS_TMP"]]
         code = pytest.main([*options, *files])
     finally:
         sys.stdout.flush()

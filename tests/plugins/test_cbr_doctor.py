@@ -262,7 +262,6 @@ def test_json_and_exit_code(cbr, tmp_path):
     assert "Traceback" not in failed.stderr
 
 
-@pytest.mark.slow
 def test_the_whole_examination_with_its_self_test(cbr):
     done = cbr("doctor")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -52,7 +52,6 @@ def test_a_run_whose_checkpoint_is_gone_is_noted(tmp_path):
         assert "no checkpoint" in note
 
 
-@pytest.mark.slow
 def test_the_objects_of_a_real_run(games_dir, cbr, tmp_path):
     """Trained for a pass; the map and the accuracies come from its checkpoint."""
     out = tmp_path / "run"

@@ -47,7 +47,6 @@ def test_results_name_every_advantage_and_the_cross_validated_number(straight):
     assert {"w0", "w1", "w2", "a", "b", "theta.first.full", "theta.first.head", "theta.second.full"} <= set(found)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_unseen_games_take_less_than_half_of_what_chance_takes(here, tmp_path, seed):
     sets = [

@@ -67,7 +67,6 @@ def test_there_is_a_template_for_every_kind():
     assert folders == {*KINDS, "shared"}
 
 
-@pytest.mark.slow
 def test_every_new_plugin_passes_its_own_tests(projects: dict[str, NewPlugin], tmp_path: Path):
     folders = [project.folder / "tests" for project in projects.values()]
     done = run_module("pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, *folders, cwd=tmp_path)
@@ -113,7 +112,6 @@ def test_what_to_try_without_a_recipe_is_a_command(projects: dict[str, NewPlugin
     assert "--quick" in here("doctor", "--help").stdout
 
 
-@pytest.mark.slow
 def test_the_parts_work_together_in_a_sweep(projects: dict[str, NewPlugin], tmp_path: Path, cbr: Cbr):
     """All of them in one recipe; then the command lists the run."""
     parts = {kind: f"{{use: {projects[kind].component}}}" for kind in KINDS if kind not in (*AROUND, "launcher")}

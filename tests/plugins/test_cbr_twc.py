@@ -162,7 +162,6 @@ def test_a_tricky_game_is_played_as_textworld_plays_it(games_dir, name):
     play_both(published(games_dir, level_of(path), verify="never"), path.with_suffix(".z8"), 1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_published_game_is_played_as_textworld_plays_it(games_dir, level):
     for path in json_files(games_dir):

@@ -134,7 +134,6 @@ def test_all_faults_of_a_house_are_listed_together(tmp_path):
     assert "no holder 'b'" in str(caught.value)
 
 
-@pytest.mark.slow
 def test_every_name_survives_inform_and_names_one_thing(house, tmp_path):
     """All names compile, and every object and holder answers to its full name, with its room full of others.
 

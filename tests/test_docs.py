@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from slow import SLOW, is_slow
+from slow_tests import SLOW, is_slow
 
 from cbrcore import hookspecs
 from cbrcore.plugins import load_plugins
@@ -203,7 +203,7 @@ def test_every_fault_in_the_table_names_a_test_that_there_is():
 
 
 def test_the_slow_tests_are_there_and_ci_runs_them_too():
-    """Each line of slow.py names some, and `.ci/run` has both commands: what is quick, and what is slow."""
+    """Each line of slow_tests.py names some, and `.ci/run` has both commands: what is quick, and what is slow."""
     for line in SLOW:
         path, *names = line.split("::")
         assert (ROOT / "tests" / path).exists(), line

@@ -17,6 +17,10 @@ from cbrcore.errors import RunFailed
 from cbrcore.recipe import shipped
 
 LIMIT_S = 3600
+LEAST = ("evaluation.passes=1", "evaluation.random_passes=1", "evaluation.modes=[sampled]")
+"""As little evaluation as there can be."""
+NOT_MEASURED = "evaluation.splits=[]"
+"""None at all."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +30,12 @@ class Cost:
     Attributes:
         wall: seconds by the clock.
         cpu: seconds of processor time.
+        stdout: what it printed.
     """
 
     wall: float
     cpu: float
+    stdout: str
 
 
 def cost(
@@ -56,7 +62,7 @@ def cost(
     if done.returncode:
         said = " / ".join(done.stderr.strip().splitlines()[-3:])
         raise RunFailed(f"{' '.join(words)} ended with exit code {done.returncode}: {said}")
-    return Cost(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return Cost(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout)
 
 
 def cbr(*words: str) -> list[str]:
@@ -76,10 +82,10 @@ def recipe_file(name: str) -> Path:
     return path
 
 
-def trained(
+def ran(
     recipe: str, folder: Path, *settings: str, cache: Path | None = None, begin: Callable[[], None] | None = None
-) -> dict[str, Any]:
-    """Train by a shipped recipe in `folder`, hardly evaluated: what its timing.json and results.json hold.
+) -> Cost:
+    """Run a shipped recipe in `folder`.
 
     Args:
         cache: an own cache folder, empty if nothing was written to it; else the user's.
@@ -88,10 +94,16 @@ def trained(
     Raises:
         RunFailed: see `cost` and `recipe_file`.
     """
-    path = recipe_file(recipe)
-    least = ["evaluation.passes=1", "evaluation.random_passes=1", "evaluation.modes=[sampled]"]
-    words = [word for setting in (*least, *settings) for word in ("--set", setting)]
+    words = [word for setting in settings for word in ("--set", setting)]
     environment = {"CBR_CACHE": str(cache)} if cache else {}
-    cost(cbr("run", str(path), "--out", str(folder), *words), environment=environment, begin=begin)
+    command = cbr("run", str(recipe_file(recipe)), "--out", str(folder), *words)
+    return cost(command, environment=environment, begin=begin)
+
+
+def trained(
+    recipe: str, folder: Path, *settings: str, cache: Path | None = None, begin: Callable[[], None] | None = None
+) -> dict[str, Any]:
+    """The same, hardly evaluated: what its timing.json holds, and env_steps."""
+    ran(recipe, folder, *LEAST, *settings, cache=cache, begin=begin)
     results = json.loads((folder / "results.json").read_text())
     return {**json.loads((folder / "timing.json").read_text()), "env_steps": results["training"]["env_steps"]}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from cbr_bench.children import trained
+from cbr_bench.children import NOT_MEASURED, trained
 from cbr_bench.figures import Figure
 from cbr_bench.measures import Setting
 
 SIX = ("zork1", "zork3", "detective", "pentari", "inhumane", "zenon")
 STEPS = 1000
-RECIPE, NOT_MEASURED = "explorer_jericho.yaml", "evaluation.splits=[]"
+RECIPE = "explorer_jericho.yaml"
 
 
 def view(setting: Setting) -> Iterator[Figure]:

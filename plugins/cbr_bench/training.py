@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import process_time
 
-from cbr_bench.children import recipe_file, trained
+from cbr_bench.children import NOT_MEASURED, cost, recipe_file, trained
 from cbr_bench.figures import Figure
 from cbr_bench.measures import Setting
 from cbrcore.config import expand_path
@@ -42,19 +40,19 @@ def training(setting: Setting) -> Iterator[Figure]:
     for recipe, level, passes in (("text_cbr_twc.yaml", "easy", 100), ("bike_cbr_twc.yaml", "hard", 40)):
         most = passes // 10 if setting.quick else passes
         found = trained(recipe, setting.folder / recipe, f"environment.level={level}", f"run.episodes={most}")
-        alone = textworld_rate(level)
+        stories = sorted(expand_path(f"$CBR_GAMES/twc/{level}/train", Path()).glob("*.z8"))
+        alone = textworld_rate(stories, WANTED)
         what = f"{recipe.removesuffix('.yaml')}, {level}, {most} passes"
         yield Figure(what, found["steps_per_second"], "steps/s", "TextWorld alone, random policy", alone)
 
 
-def textworld_rate(level: str) -> float:
-    """Steps per second of TextWorld, asked for what an observation needs; a random policy plays each game once."""
+def textworld_rate(stories: Sequence[Path], wanted: Sequence[str]) -> float:
+    """Steps per CPU second of TextWorld alone, asked for these infos; a random policy plays each game once."""
     import textworld
 
-    folder = expand_path(f"$CBR_GAMES/twc/{level}/train", Path())
     rng, steps, started = random.Random(0), 0, process_time()
-    for story in sorted(folder.glob("*.z8")):
-        game = textworld.start(str(story), textworld.EnvInfos(**dict.fromkeys(WANTED, True)))
+    for story in stories:
+        game = textworld.start(str(story), textworld.EnvInfos(**dict.fromkeys(wanted, True)))
         state, done, until = game.reset(), False, steps + 50
         while not done and steps < until:
             state, _, done = game.step(rng.choice(state.admissible_commands))
@@ -69,12 +67,7 @@ def arithmetic(setting: Setting) -> Iterator[Figure]:
     text = recipe.read_text().replace("run: {episodes: 30}", "run: {episodes: 6}")
     short = setting.folder / "short.yaml"
     short.write_text(text + "\nevaluation: {splits: []}\n")
-    words = [sys.executable, "-c", SHARE, str(smoke), str(short), str(setting.folder)]
-    done = subprocess.run(
-        words, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False
-    )
-    if done.returncode:
-        raise RunFailed(f"the profiled run failed: {done.stderr.strip().splitlines()[-1]}")
+    done = cost(["-c", SHARE, str(smoke), str(short), str(setting.folder)])
     inside, seconds = json.loads(done.stdout.splitlines()[-1])
     yield Figure("training outside torch's operators", 1 - inside / seconds, "of all seconds")
 
@@ -84,7 +77,7 @@ def cores(setting: Setting) -> Iterator[Figure]:
     available = sorted(os.sched_getaffinity(0))
     if len(available) < 2:
         raise RunFailed("there is one core only")
-    settings = f"run.env_steps={300 if setting.quick else 3000}", "run.num_envs=4", "evaluation.splits=[]"
+    settings = f"run.env_steps={300 if setting.quick else 3000}", "run.num_envs=4", NOT_MEASURED
     rates = []
     for count in (2, 1):
         folder, cache = setting.folder / f"{count} run", setting.folder / f"{count} cache"

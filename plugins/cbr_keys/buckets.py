@@ -19,38 +19,38 @@ Rows = NDArray[np.int64]
 class Buckets:
     """The first rows of a table of codes, sorted by each of several pieces; those behind them are new.
 
-    Takes 8 bytes a row and piece.
+    Takes 8 bytes a row and piece, and the code.
 
     Args:
         parts: D.
         differing: r, the most places in which a code may differ from a query; less than D.
 
     Attributes:
-        rows: how many are sorted in.
+        codes: [rows, D], those that are sorted in, row by row.
     """
 
     def __init__(self, parts: int, differing: int) -> None:
         self.differing = differing
-        self.rows = 0
+        self.codes = np.zeros((0, parts), dtype=np.uint8)
         self._pieces = np.array_split(np.arange(parts), differing + 1)
-        self._factors = np.random.default_rng(0).integers(2**63, size=parts, dtype=np.uint64) * np.uint64(
-            2
-        ) + np.uint64(1)
+        self._factors = np.random.default_rng(0).integers(2**64, size=parts, dtype=np.uint64) | np.uint64(1)
         self._marks = [np.zeros(0, np.uint32) for _ in self._pieces]  # ascending
         self._places = [np.zeros(0, np.uint32) for _ in self._pieces]  # the row of each mark
 
+    def __len__(self) -> int:
+        return len(self.codes)
+
     def __repr__(self) -> str:
-        return f"Buckets({self.rows} rows by {len(self._pieces)} pieces)"
+        return f"Buckets({len(self)} rows by {len(self._pieces)} pieces)"
 
     def take_in(self, codes: NDArray[np.uint8]) -> None:
-        """Sort in the rows of codes [n, D] behind the first `rows`."""
-        fresh = codes[self.rows :]
-        for piece, marks in enumerate(self._marks_of(fresh)):
+        """Sort in the next rows [n, D]."""
+        for piece, marks in enumerate(self._marks_of(codes)):
             order = np.argsort(marks, kind="stable")
             where = np.searchsorted(self._marks[piece], marks[order], side="right")
             self._marks[piece] = np.insert(self._marks[piece], where, marks[order])
-            self._places[piece] = np.insert(self._places[piece], where, (self.rows + order).astype(np.uint32))
-        self.rows = len(codes)
+            self._places[piece] = np.insert(self._places[piece], where, (len(self) + order).astype(np.uint32))
+        self.codes = np.concatenate([self.codes, codes])
 
     def near(self, code: NDArray[np.uint8], most: int) -> Rows | None:
         """The sorted rows that may be near a code [D]: all that are, and others, some of them more than once.

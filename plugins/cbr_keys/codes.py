@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cbr_keys.best import Best, best_of
-from cbr_keys.buckets import NEW, Buckets
+from cbr_keys.buckets import NEW, Buckets, Rows
 from cbr_keys.places import Places
 
 _CHUNK = 16_384
@@ -36,7 +36,6 @@ class CodeIndex:
         self._places = Places()
         self._device = device
         self._buckets: Buckets | None = None
-        self._sorted = np.zeros((0, parts), dtype=np.uint8)  # [rows in buckets and a few more, D]
 
     def __len__(self) -> int:
         return len(self._places)
@@ -90,7 +89,7 @@ class CodeIndex:
         crowded = [row for row, places in enumerate(near) if places is None]
         compared = iter(best_of(self.similarities(queries[crowded]), threshold) if crowded else ())
         return [
-            next(compared) if places is None else self._best_of(code, places, least)
+            next(compared) if places is None else self._best_of(code, places, least, buckets)
             for code, places in zip(asked, near, strict=True)
         ]
 
@@ -104,18 +103,16 @@ class CodeIndex:
         """The buckets for that many equal codes, with all rows but the newest."""
         parts, stored = len(self._codes), self._places.stored
         if self._buckets is None or self._buckets.differing != parts - least:
-            self._buckets, self._sorted = Buckets(parts, parts - least), np.zeros((0, parts), dtype=np.uint8)
-        if stored - self._buckets.rows > NEW:
-            self._sorted = np.concatenate([self._sorted, self._codes[:, len(self._sorted) : stored].T])
-            self._buckets.take_in(self._sorted)
+            self._buckets = Buckets(parts, parts - least)
+        if stored - len(self._buckets) > NEW:
+            self._buckets.take_in(self._codes[:, len(self._buckets) : stored].T)
         return self._buckets
 
-    def _best_of(self, code: NDArray[np.uint8], near: NDArray[np.int64], least: int) -> Best | None:
+    def _best_of(self, code: NDArray[np.uint8], near: Rows, least: int, buckets: Buckets) -> Best | None:
         """The best of the places that are near the code [D], and of the newest."""
-        assert self._buckets is not None
-        first, last = self._buckets.rows, self._places.stored
+        first, last = len(buckets), self._places.stored
         new = (self._codes[:, first:last] == code[:, None]).sum(axis=0, dtype=np.int64)  # [rows]
-        equal = np.concatenate([(self._sorted[near] == code).sum(axis=1, dtype=np.int64), new])
+        equal = np.concatenate([(buckets.codes[near] == code).sum(axis=1, dtype=np.int64), new])
         places = np.concatenate([near, np.arange(first, last)])
         fitting = equal >= least
         equal, places = equal[fitting], places[fitting]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cbr_keys.best import FindsBest, best_of
+from cbr_keys.best import Best, FindsBest, best_of
 from cbr_keys.places import RemovesRows
 from cbr_memory.config import CaseMemoryConfig
 from cbr_memory.eviction import Eviction, eviction
@@ -163,17 +163,20 @@ class CaseMemory:
         """
         if not self.cases or not len(keys):
             return [[] for _ in range(len(keys))]
-        if neighbours == 1 and isinstance(self.index, FindsBest):
-            best = self.index.best_above(keys, threshold)
-            return [self._one_per_template(*each) if each else [] for each in best]
-        similarities = self.index.similarities(keys)  # [n, m]
         if neighbours == 1:
-            return [self._one_per_template(*each) if each else [] for each in best_of(similarities, threshold)]
+            best = self._best_above(keys, threshold)
+            return [self._one_per_template(*each) if each else [] for each in best]
+        similarities = self.similarities(keys)
         above = (similarities.amax(dim=1) > threshold).tolist()
         return [
             [self._elect(row, threshold, neighbours)] if some else []
             for row, some in zip(similarities, above, strict=True)
         ]
+
+    def _best_above(self, keys: Tensor, threshold: float) -> list[Best | None]:
+        if isinstance(self.index, FindsBest):
+            return self.index.best_above(keys, threshold)
+        return best_of(self.similarities(keys), threshold)
 
     def _elect(self, similarities: Tensor, threshold: float, neighbours: int) -> Match:
         """The most similar cases [m] vote on the template, each with its relevance; the most similar case of the

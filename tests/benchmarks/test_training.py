@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
-from test_twc import WANTED, textworld_rate
 
 import cbr_border.parts
+from cbr_bench.training import WANTED, textworld_rate
 from cbrcore.console import StopRequest
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from cbr_bench.training import WANTED, textworld_rate
 from cbr_twc.config import TwcConfig
 from cbr_twc.environment import TwcEnvironment
 from cbrcore.interfaces import Build
 
 pytestmark = pytest.mark.filterwarnings("ignore::jericho.UnsupportedGameWarning")
-
-WANTED = ("feedback", "description", "inventory", "admissible_commands", "facts", "score", "won", "lost")
-"""What an observation here is made of."""
 
 
 def our_rate(environment: TwcEnvironment, passes: int) -> float:
@@ -32,21 +29,6 @@ def our_rate(environment: TwcEnvironment, passes: int) -> float:
                 result = environment.step(rng.choice(observation.admissible))
                 observation, ending, steps = result.observation, result.ending, steps + 1
     environment.close()
-    return steps / (time.process_time() - started)
-
-
-def textworld_rate(stories: list[Path], wanted: Sequence[str]) -> float:
-    """The same with TextWorld alone, asked for these infos, one episode per game."""
-    import textworld
-
-    rng, steps, started = random.Random(0), 0, time.process_time()
-    for story in stories:
-        game = textworld.start(str(story), textworld.EnvInfos(**dict.fromkeys(wanted, True)))
-        state, done, until = game.reset(), False, steps + 50
-        while not done and steps < until:
-            state, _, done = game.step(rng.choice(state.admissible_commands))
-            steps += 1
-        game.close()
     return steps / (time.process_time() - started)
 
 

@@ -40,6 +40,7 @@ from cbrcore.interfaces import (
     Build,
     CaseStore,
     ChecksRecipe,
+    ConcurrentEnvironment,
     ContextEncoder,
     Environment,
     Finding,
@@ -832,10 +833,12 @@ class AgentSuite(Suite):
 
 
 class EnvironmentSuite(Suite):
-    """`Environment`: games in splits, rewards that add up, endings told apart. Plays at random."""
+    """`Environment`: games in splits, rewards that add up, equal seeds giving equal plays. Plays at random."""
 
     plays = 2
     """Episodes played per test."""
+    steps = 8
+    """Steps that plays are compared for."""
 
     def test_it_has_training_games_with_facts_that_fit_in_json(self, build: Build) -> None:
         environment: Environment = self.make(build)
@@ -862,6 +865,58 @@ class EnvironmentSuite(Suite):
                     break
             assert start + total == pytest.approx(observation.score)
         environment.close()
+
+    def test_every_split_has_games_and_each_can_be_begun(self, build: Build) -> None:
+        environment: Environment = self.make(build)
+        assert len(set(environment.splits())) == len(environment.splits())
+        for split in environment.splits():
+            games = environment.games(split)
+            assert len(set(games)) == len(games) > 0, split
+            assert environment.games(split) == games
+            self.check_observation(environment.reset(games[-1], 1))
+        environment.close()
+
+    def test_an_unknown_split_is_refused(self, build: Build) -> None:
+        environment: Environment = self.make(build)
+        with pytest.raises(CbrError, match="no such split here"):
+            environment.games("no such split here")
+        environment.close()
+
+    def test_equal_seeds_give_equal_plays(self, build: Build) -> None:
+        """Whatever was played before; another environment is as good as the same."""
+        environment, other = self.make(build), self.make(build)
+        game = environment.games("train")[0]
+        first = self.played(environment, game, environment.step)
+        assert self.played(other, game, other.step) == first
+        assert self.played(environment, game, environment.step) == first
+        environment.close()
+        other.close()
+
+    def test_sending_and_receiving_is_a_step(self, build: Build) -> None:
+        """Of a `ConcurrentEnvironment`."""
+        environment, other = self.make(build), self.make(build)
+        game = environment.games("train")[0]
+
+        def step(action: Action) -> StepResult:
+            environment.send(action)
+            return environment.receive()
+
+        if isinstance(environment, ConcurrentEnvironment):
+            assert self.played(environment, game, step) == self.played(other, game, other.step)
+        environment.close()
+        other.close()
+
+    def played(
+        self, environment: Environment, game: str, step: Callable[[Action], StepResult]
+    ) -> list[tuple[Observation, float, Ending | None]]:
+        """The first `steps` steps of an episode of seed 1, the actions drawn from a stream of their own."""
+        rng, observation = np.random.default_rng(1), environment.reset(game, 1)
+        seen: list[tuple[Observation, float, Ending | None]] = [(observation, 0.0, None)]
+        while len(seen) <= self.steps and observation.admissible and seen[-1][2] is None:
+            result = step(observation.admissible[rng.integers(len(observation.admissible))])
+            observation = result.observation
+            seen.append((observation, result.reward, result.ending))
+        return seen
 
     def check_observation(self, observation: Observation) -> None:
         texts = [action.text for action in observation.admissible]

@@ -37,7 +37,7 @@ TROUBLE = '''
 """One room, one thing; misbehaves on demand."""
 import os, pathlib, signal, sys, time
 from cbrcore import Action, ComponentConfig, Ending, Fingerprint, GameError, Observation, StateGraph, StepResult
-from cbrcore import hookimpl
+from cbrcore import CbrError, hookimpl
 from cbrcore.interfaces import Places
 
 class Settings(ComponentConfig):
@@ -67,6 +67,8 @@ class Trouble:
     def splits(self): return ("train", "in")
     def games(self, split):
         self.at("games")
+        if split not in self.splits():
+            raise CbrError(f"no split {split!r}")
         return ("room",)
     def game_info(self, game):
         self.at("game_info")

@@ -315,7 +315,7 @@ class Quantizer(Trainable, Protocol):
         """A new, empty index for this quantizer's keys."""
 
     def metrics(self) -> Mapping[str, float]:
-        """Figures worth logging: code usage, perplexity."""
+        """Figures worth logging, as `ReportsMetrics` gives them: code usage, perplexity."""
 
 
 @dataclass(frozen=True)
@@ -555,7 +555,7 @@ class ReportsMetrics(Protocol):
     """Any part that has figures worth logging. They reach metrics.jsonl, the recorders and the report by name."""
 
     def metrics(self) -> Mapping[str, float]:
-        """name -> value, after a game play."""
+        """name -> value, after a game play. The docstring has a line ``name: what it is`` for each."""
 
 
 @runtime_checkable

@@ -11,6 +11,7 @@ Each test is one sentence of the contract in `cbrcore.interfaces`. Needs pytest 
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import subprocess
@@ -56,6 +57,7 @@ from cbrcore.interfaces import (
     Quantizer,
     Recorder,
     ReportedRun,
+    ReportsMetrics,
     RetainItem,
     RetainPolicy,
     Reuse,
@@ -138,6 +140,13 @@ class Suite(ABC):
     def test_it_has_a_short_repr(self, build: Build) -> None:
         assert type(self.make(build)).__name__ in repr(self.make(build))
         assert len(repr(self.make(build))) < 2000
+
+    def test_each_of_its_metrics_is_documented(self, build: Build) -> None:
+        """In the docstring of `metrics`: a line ``name: what it is``."""
+        part = self.make(build)
+        said = inspect.getdoc(type(part).metrics) or "" if isinstance(part, ReportsMetrics) else ""
+        names = dict(part.metrics()) if isinstance(part, ReportsMetrics) else {}
+        assert [name for name in names if not re.search(rf"^{re.escape(name)}: \S", said, re.MULTILINE)] == []
 
 
 class TextEncoderSuite(Suite):

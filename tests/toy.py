@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cbrcore.errors import CbrError
 from cbrcore.types import Action, Ending, Observation, StateGraph, StepResult
 
 GAMES: dict[str, dict[str, str]] = {
@@ -28,7 +29,10 @@ class ToyEnvironment:
         return ("train", "in", "out")
 
     def games(self, split: str) -> tuple[str, ...]:
-        return {"train": ("books", "plates"), "in": ("books", "plates"), "out": ("coats",)}[split]
+        games = {"train": ("books", "plates"), "in": ("books", "plates"), "out": ("coats",)}
+        if split not in games:
+            raise CbrError(f"no split {split!r}", hint=f"choose one of: {', '.join(games)}")
+        return games[split]
 
     def game_info(self, game: str) -> Mapping[str, Any]:
         return {"sha256": game, "max_score": len(GAMES[game]), "optimal_steps": 2 * len(GAMES[game])}

@@ -72,7 +72,16 @@ class Explorer:
         self._phases[phase] += 1
 
     def metrics(self) -> dict[str, float]:
-        """For the rows of the metrics, since the training began."""
+        """Since the training began, over all games.
+
+        return_steps: steps on the way back to a case.
+        explore_steps: steps that look for news from there.
+        exploit_steps: steps that repeat the best case.
+        fallback_steps: steps of the neural agent.
+        replayed_steps: steps that repeat a case's commands, for returning or for exploiting.
+        start_cases: cases in memory.
+        best_so_far: the highest score of a case.
+        """
         best = [memory.archive.best[0] for memory in self.games.values() if memory.archive.best]
         return {
             **{f"{phase}_steps": float(count) for phase, count in self._phases.items()},

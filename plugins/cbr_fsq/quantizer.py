@@ -93,8 +93,11 @@ class FiniteScalarQuantizer(nn.Module):
         return CodeIndex(self.config.parts, self.device)
 
     def metrics(self) -> Mapping[str, float]:
-        """Over the recent contexts of training: the share of levels in use, and the perplexity of the codes (the
-        number of equally often used levels that would be as varied), each the mean over the D numbers."""
+        """Over the recent contexts of training, each the mean over the D numbers.
+
+        code_usage: the share of the levels in use.
+        code_perplexity: the number of equally often used levels that would be as varied.
+        """
         return code_figures(self.recent, self.seen, self.config.levels)
 
     def _projected(self, contexts: Tensor) -> Tensor:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import inspect
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -20,6 +24,7 @@ from cbrcore.tables import aligned
 if TYPE_CHECKING:
     from cbrcore.plugins import PluginInfo, PluginReport
 
+METRIC = re.compile(r"^(\w+): (.+(?:\n +.+)*)", re.MULTILINE)
 REQUIRED = "required"
 COMPUTED = "computed"
 WRITTEN = {kind: f"{kind}: {{use: PLUGIN/NAME}}" for kind in PARTS} | {
@@ -90,7 +95,14 @@ def component_text(component: Component, report: PluginReport) -> str:
     lines += [f"  {component.summary}"] if component.summary else []
     lines += [f"  requires: {', '.join(component.requires)}"] if component.requires else []
     lines += [f"  brings the {kind} {use}" for kind, use in component.brings.items()]
-    return "\n".join([*lines, *_settings_lines(settings_class(component))])
+    return "\n".join([*lines, *_settings_lines(settings_class(component)), *_metrics_lines(component)])
+
+
+def _metrics_lines(component: Component) -> Iterator[str]:
+    meanings = metrics_of(component)
+    if meanings:
+        yield from ("", "metrics, after each play, in metrics.jsonl and as curves in the report:")
+        yield from (f"  {name}\n    {meaning}" for name, meaning in meanings.items())
 
 
 def _settings_lines(model: type[BaseModel]) -> Iterator[str]:
@@ -120,6 +132,7 @@ def component_data(component: Component, report: PluginReport) -> dict[str, Any]
         "distribution": info.distribution,
         "version": info.version,
         "settings": _settings_data(settings_class(component)),
+        "metrics": metrics_of(component),
     }
 
 
@@ -136,6 +149,25 @@ def _default(setting: Setting) -> Any:
 
 def _info_of(component: Component, report: PluginReport) -> PluginInfo:
     return next(info for info in report.plugins if component in info.components)
+
+
+# -- metrics -----------------------------------------------------------------------------------------------------
+
+
+def metrics_of(component: Component) -> dict[str, str]:
+    """The figures that a part reports, name -> what it is: the lines ``name: what it is`` in the docstring of its
+    `metrics`. Its module is read, not imported: it may need torch."""
+    module, _, name = component.factory.partition(":")
+    found = importlib.util.find_spec(module)
+    if found is None or not found.has_location or found.origin is None or not found.origin.endswith(".py"):
+        return {}
+    classes = (n for n in ast.parse(Path(found.origin).read_text("utf-8")).body if isinstance(n, ast.ClassDef))
+    methods = [each for made in classes if made.name == name for each in made.body]
+    for method in methods:
+        if isinstance(method, ast.FunctionDef) and method.name == "metrics":
+            said = ast.get_docstring(method) or ""
+            return {name: " ".join(text.split()) for name, text in METRIC.findall(said)}
+    return {}
 
 
 # -- settings in words -------------------------------------------------------------------------------------------

@@ -112,8 +112,11 @@ class VectorQuantizer(nn.Module):
         return CodeIndex(self.config.parts, self.device)
 
     def metrics(self) -> Mapping[str, float]:
-        """Over the recent contexts of training: the share of entries in use, and the perplexity of the codes (the
-        number of equally often used entries that would be as varied), each the mean over the D codebooks."""
+        """Over the recent contexts of training, each the mean over the D codebooks.
+
+        code_usage: the share of a codebook's entries in use.
+        code_perplexity: the number of equally often used entries that would be as varied.
+        """
         return code_figures(self.recent, self.seen, self.config.codes)
 
     def _parts(self, contexts: Tensor) -> Tensor:

@@ -13,13 +13,14 @@ import pytest
 import yaml
 from every_setting import Everything
 
-from cbr_show.describing import COMPUTED, REQUIRED, Setting, describe, shown
+from cbr_show.describing import COMPUTED, REQUIRED, Setting, describe, metrics_of, shown
 from cbr_show.schema import schema_of
 from cbrcore.errors import CbrError, RecipeError
 from cbrcore.plugins import PluginReport, load_plugins
 from cbrcore.recipe import dump_recipe, load_recipe, read_recipe_text
 from cbrcore.recipe.model import SECTIONS
 from cbrcore.recipe.text import parse
+from cbrcore.registry import Component
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -34,6 +35,25 @@ quantizer: {use: vq}
 memory: {threshold: 0.8}
 run: {episodes: 1}
 """
+
+
+def test_what_a_part_reports_is_shown_with_its_meaning(report: PluginReport):
+    (text,), (data,) = shown("cbr_vq/vq", report)
+    assert list(data["metrics"]) == ["code_usage", "code_perplexity"]
+    assert data["metrics"]["code_usage"] == "the share of a codebook's entries in use."
+    assert "  code_usage\n    the share of a codebook's entries in use." in text
+    (text,), (data,) = shown("cbr_retain/last_k", report)
+    assert data["metrics"] == {}
+    assert "metrics" not in text
+
+
+def test_a_meaning_may_take_several_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    lines = ["class Part:", "    def metrics(self):", '        """All so far.', "", "        hits: of the cache,"]
+    lines += ["            since the start.", "        misses: the others.", '        """', "", "raise SystemExit"]
+    (tmp_path / "of_a_part.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    told = metrics_of(Component("agent", "p", "part", "of_a_part:Part"))
+    assert told == {"hits": "of the cache, since the start.", "misses": "the others."}
 
 
 @pytest.fixture(scope="module")

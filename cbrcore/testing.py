@@ -906,11 +906,13 @@ class EnvironmentSuite(Suite):
         environment, other = self.make(build), self.make(build)
         game = environment.games("train")[0]
 
-        def step(action: Action) -> StepResult:
-            environment.send(action)
-            return environment.receive()
-
         if isinstance(environment, ConcurrentEnvironment):
+
+            def step(action: Action) -> StepResult:
+                environment.send(action)
+                result: StepResult = environment.receive()
+                return result
+
             assert self.played(environment, game, step) == self.played(other, game, other.step)
         environment.close()
         other.close()

@@ -57,7 +57,7 @@ def test_the_plugin_in_the_readme_runs_and_passes_its_own_suite(tmp_path, cbr):
         text=True,
         timeout=120,
     )
-    assert "4 passed" in tested.stdout, tested.stdout
+    assert "5 passed" in tested.stdout, tested.stdout
     arguments = ["--plugin", tmp_path / "early_bird.py", "--set", "retain_policy.use=early_bird/early_bird"]
     done = cbr("run", SMOKE, *arguments, "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""The suites for authors notice what breaks the contract: each fault is planted in a part that is otherwise right."""
+"""The suites for authors notice what breaks the contract: each fault is planted in a part that is right."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class Supervised:
         return self.inner.pop_losses()
 
     def metrics(self) -> Mapping[str, float]:
-        """generated_admissible: how probable it is that a command which the decoders generate freely is admissible."""
+        """generated_admissible: the probability that a freely generated command is admissible."""
         return {"generated_admissible": self.beside.admissible}
 
     def tensors(self) -> Mapping[str, Tensor]:

@@ -77,7 +77,7 @@ def _load(path: str, component: Component) -> Any:
     module_name, _, attribute = path.partition(":")
     module = _import(module_name, component)
     try:
-        return getattr(module, attribute)
+        return getattr(module, attribute) if attribute else module
     except AttributeError as error:
         raise PluginError(f"{component.qualified!r} points to {path!r}, which does not exist") from error
 
@@ -90,10 +90,12 @@ def _import(module: str, component: Component) -> ModuleType:
             return importlib.import_module(module)
     except ImportError as error:
         missing = error.name or module
+        hint = "pip install --force-reinstall cbr-textrl" if _ships(missing) else None
         if missing == module or module.startswith(f"{missing}."):
-            raise PluginError(f"{part} points to the module {module!r}, which does not exist") from error
-        needed = "--force-reinstall cbr-textrl" if _ships(missing) else " ".join(component.requires) or missing
-        raise PluginError(f"{part} needs the module {missing!r}: {error}", hint=f"pip install {needed}") from error
+            said = f"{part} points to the module {module!r}, which does not exist"
+            raise PluginError(said, hint=hint if missing != module else None) from error
+        hint = hint or f"pip install {' '.join(component.requires) or missing}"
+        raise PluginError(f"{part} needs the module {missing!r}: {error}", hint=hint) from error
     except (Exception, SystemExit) as error:
         again = f"pip install --force-reinstall {' '.join(component.requires)}" if component.requires else None
         raise PluginError(f"{part} cannot be imported: {type(error).__name__}: {error}", hint=again) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[1]
 THIRDPARTY = Path(__file__).parent / "data" / "thirdparty"
 
 
@@ -90,3 +92,19 @@ def run_cbr(*arguments: str | Path, env: Mapping[str, str] | None = None) -> sub
         env={**os.environ, **(env or {})},
         check=False,
     )
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built with setuptools, as pip does it, from a copy of the source."""
+    pytest.importorskip("setuptools", minversion="77")
+    source = tmp_path_factory.mktemp("source")
+    for name in ("cbrcore", "plugins", "recipes"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    code = "from setuptools.build_meta import build_wheel; build_wheel('out')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (built,) = (source / "out").glob("*.whl")
+    return built

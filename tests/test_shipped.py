@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -18,22 +17,6 @@ from cbrcore.recipe import shipped
 ROOT = Path(__file__).parents[1]
 RECIPES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("recipes/**/*.yaml"))
 QUICKSTART = Path("recipes") / "quickstart.yaml"
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built with setuptools, as pip does it, from a copy of the source."""
-    pytest.importorskip("setuptools", minversion="77")
-    source = tmp_path_factory.mktemp("source")
-    for name in ("cbrcore", "plugins", "recipes"):
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    code = "from setuptools.build_meta import build_wheel; build_wheel('out')"
-    done = subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    (built,) = (source / "out").glob("*.whl")
-    return built
 
 
 def test_a_wheel_holds_the_recipes_and_every_file_of_the_packages(wheel: Path):

@@ -40,9 +40,9 @@ DEFAULTS = {
 """kind -> the component that a part without a `use` line means. No other file of the core names a plugin."""
 DOOR = "cbr_open.door"
 """Where `cbrcore.run` and `cbrcore.open` are."""
-ISOLATION = "cbr_isolate.environment"
+ISOLATION = Component("package", "cbr_isolate", "environment", "cbr_isolate.environment")
 """Where the environments of `run.isolate` are."""
-BORDER = "cbr_border.parts"
+BORDER = Component("package", "cbr_border", "parts", "cbr_border.parts")
 """Where what parts give is checked."""
 SUGGESTED = {"context_encoder": "cbr_seeded_gat/seeded_gat", "quantizer": "cbr_vq/vq"}
 """Parts that a case memory cannot do without -> the paper's choice."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import Any, cast
 
 import torch
@@ -100,8 +99,8 @@ def assemble(recipe: Recipe, registry: Registry) -> Parts:
 
 def _environment(recipe: Recipe, registry: Registry, build: Build) -> Environment:
     if recipe.run.isolate:
-        isolated = import_module(ISOLATION).isolated(recipe, registry, build)
-        return cast(Environment, import_module(BORDER).guarded(isolated, "environment", recipe.environment.use))
+        isolated = ISOLATION.load_factory().isolated(recipe, registry, build)
+        return cast(Environment, BORDER.load_factory().guarded(isolated, "environment", recipe.environment.use))
     return cast(Environment, _part(registry, "environment", recipe.environment, build))
 
 
@@ -158,7 +157,7 @@ def _part(registry: Registry, kind: str, part: Part | None, build: Build, path: 
 
     component = registry.find(kind, part.use)
     factory = component.load_factory()
-    border = import_module(BORDER)
+    border = BORDER.load_factory()
     with torch.random.fork_rng(), border.making(kind, component.qualified):
         torch.manual_seed(derive_seed(build.seed, f"init:{path}"))
         made = factory(part.settings, replace(build, make=make))

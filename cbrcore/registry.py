@@ -42,8 +42,6 @@ CORE_KEYS = (
 """The recipe's keys, in the order in which a recipe is written; plugins may not take these names."""
 GLOBAL_NAMES = ("command", "recipe_section")
 """Kinds whose names stand alone (``cbr NAME``, a recipe's key): nobody can choose between two of them."""
-
-
 NO_SETTINGS = "cbrcore.config:NoSettings"
 
 

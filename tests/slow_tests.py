@@ -5,6 +5,8 @@ from __future__ import annotations
 SLOW = (
     "benchmarks/",
     "fuzz/test_fuzz_checkpoints.py::test_every_flipped_byte_is_refused_or_harmless",
+    "gpu/test_devices.py::test_a_run_goes_through_and_its_weights_load_on_a_cpu",
+    "gpu/test_devices.py::test_a_stopped_run_goes_on_on_the_same_device",
     "plugins/test_cbr_cache.py::test_no_bit_of_the_file_can_make_it_lie",
     "plugins/test_cbr_cases.py::test_an_import_that_is_killed_is_done_or_not_begun",
     "plugins/test_cbr_doctor.py::test_json_and_exit_code",

@@ -1,5 +1,5 @@
-"""The same recipe on a CPU and on a CUDA device. Each test runs on the CPU everywhere, so that it is known to work; its
-twin is marked `gpu` and runs where there is one (``tests/gpu/check.sh``)."""
+"""The same recipe on a CPU and on a CUDA device. Each test runs on the CPU everywhere: it is known to work;
+its twin is marked `gpu` and is for machines that have one (``tests/gpu/check.sh``)."""
 
 from __future__ import annotations
 

@@ -35,6 +35,7 @@ SLOW = (
     "plugins/test_cbr_report_sections.py::test_a_section_that_cannot_be_imported_is_named",
     "plugins/test_cbr_report_sections.py::test_a_section_that_fails_is_named_and_the_rest_is_written",
     "plugins/test_cbr_sweep_command.py",
+    "test_outsider.py::test_from_an_empty_folder_to_a_run_with_ones_own_part",
     "test_removal.py",
     "plugins/test_cbr_twc.py::test_every_published_game_is_played_as_textworld_plays_it",
     "plugins/test_cbr_twc_files.py::test_a_game_of_the_training_that_is_measured_on_is_said_wherever_it_matters",

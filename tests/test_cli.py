@@ -122,7 +122,7 @@ def test_no_help_is_taken_for_markup(site: Site):
 LIGHT = [
     ["--help"], ["--version"], ["check", "--help"], ["list-plugins"], ["list-plugins", "-v"],
     ["list-plugins", "--json"], ["show", "cbr_text/text"], ["show", "acme_cbr/sign", "--json"],
-    ["check", "RECIPE"],
+    ["check", "RECIPE"], ["recipes", "--json"],
 ]  # fmt: skip
 ALL_IN_ONE_PROCESS = """
 import sys

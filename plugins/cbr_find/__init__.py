@@ -1,0 +1,13 @@
+"""Find one's way: which recipes there are, a recipe of one's own, which runs there are, how they differ."""
+
+from cbrcore import hookimpl
+from cbrcore.registry import Registrar
+
+
+@hookimpl
+def register_commands(registry: Registrar) -> None:
+    registry.add(
+        "recipes",
+        factory="cbr_find.recipes_command:recipes",
+        summary="List the recipes that are here: what each one is, what it costs, what it needs.",
+    )

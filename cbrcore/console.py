@@ -220,6 +220,7 @@ class RecordedProgress:
         self._shown = shown
         self._path, self._temporary = path, path.with_name(f".{path.name}.tmp")
         self._now = PhaseProgress()
+        self._began = (0, 0.0)
         self._recorded = 0.0
 
     def __enter__(self) -> RecordedProgress:
@@ -232,6 +233,7 @@ class RecordedProgress:
     def phase(self, title: str, total: int, done: int = 0) -> None:
         self._shown.phase(title, total, done)
         self._now = PhaseProgress(title, done, total)
+        self._began = done, time.monotonic()
         self._record()
 
     def advance(self, note: str = "") -> None:
@@ -242,8 +244,9 @@ class RecordedProgress:
 
     def _record(self) -> None:
         self._recorded = time.monotonic()
-        now = self._now
+        now, (began, since) = self._now, self._began
         data = {"phase": now.title, "done": now.done, "total": now.total, "note": now.note}
+        data |= {"began": began, "seconds": round(self._recorded - since, 1)}
         with suppress(OSError):
             self._temporary.write_text(json.dumps(data) + "\n", encoding="utf-8")
             self._temporary.replace(self._path)

@@ -11,3 +11,8 @@ def register_commands(registry: Registrar) -> None:
         factory="cbr_find.recipes_command:recipes",
         summary="List the recipes that are here: what each one is, what it costs, what it needs.",
     )
+    registry.add(
+        "runs",
+        factory="cbr_find.runs_command:runs",
+        summary="List the runs in a folder: how far each one is, and what came of it.",
+    )

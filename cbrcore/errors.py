@@ -126,8 +126,8 @@ def printable(text: str, *, keep: str = "") -> str:
     them is shown as an escape (``\\x1b[2J``), but for those to `keep`."""
     if text.isprintable():
         return text
-    shown = {letter: letter.encode("unicode_escape").decode() for letter in {*text} - {*keep} if not _shows(letter)}
-    return text.translate(str.maketrans(shown))
+    escaped = {each: each.encode("unicode_escape").decode() for each in {*text} - {*keep} if not _shows(each)}
+    return text.translate(str.maketrans(escaped))
 
 
 def _shows(letter: str) -> bool:

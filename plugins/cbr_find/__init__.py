@@ -16,3 +16,8 @@ def register_commands(registry: Registrar) -> None:
         factory="cbr_find.runs_command:runs",
         summary="List the runs in a folder: how far each one is, and what came of it.",
     )
+    registry.add(
+        "compare",
+        factory="cbr_find.compare_command:compare",
+        summary="Put runs side by side: the settings in which they differ, and their figures.",
+    )

@@ -12,6 +12,11 @@ def register_commands(registry: Registrar) -> None:
         summary="List the recipes that are here: what each one is, what it costs, what it needs.",
     )
     registry.add(
+        "new-recipe",
+        factory="cbr_find.new_recipe_command:new_recipe",
+        summary="Write a recipe of your own to start from: a copy of one that is here, with its comments.",
+    )
+    registry.add(
         "runs",
         factory="cbr_find.runs_command:runs",
         summary="List the runs in a folder: how far each one is, and what came of it.",

@@ -11,9 +11,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
@@ -39,8 +40,22 @@ def _followed(path: Path) -> Path:
     return path
 
 
-RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe file (YAML).")]
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", callback=_followed)]
+def completing(kind: Literal["recipes", "runs", "components"]) -> Callable[[str], list[str]]:
+    """Of an argument: what a shell offers for it."""
+
+    def offered(incomplete: str) -> list[str]:
+        module: Any = import_module(import_module("cbrcore.recipe.model").COMPLETIONS)
+        return list(getattr(module, kind)(incomplete))
+
+    return offered
+
+
+_recipes, _runs = completing("recipes"), completing("runs")
+RECIPE: Any = typer.Argument(metavar="RECIPE", help="The recipe file (YAML).", autocompletion=_recipes)
+RESUME: Any = typer.Option(metavar="RUN", help="Continue the run in this folder.", autocompletion=_runs)
+RUN: Any = typer.Argument(metavar="RUN", help="The folder of a run.", callback=_followed, autocompletion=_runs)
+RecipePath = Annotated[Path, RECIPE]
+RunPath = Annotated[Path, RUN]
 Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override a setting; may be repeated.")
 ]
@@ -220,7 +235,6 @@ class RecordedProgress:
         self._shown = shown
         self._path, self._temporary = path, path.with_name(f".{path.name}.tmp")
         self._now = PhaseProgress()
-        self._began = (0, 0.0)
         self._recorded = 0.0
 
     def __enter__(self) -> RecordedProgress:

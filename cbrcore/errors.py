@@ -126,12 +126,8 @@ def printable(text: str, *, keep: str = "") -> str:
     them is shown as an escape (``\\x1b[2J``), but for those to `keep`."""
     if text.isprintable():
         return text
-    escaped = {each: each.encode("unicode_escape").decode() for each in {*text} - {*keep} if not _shows(each)}
-    return text.translate(str.maketrans(escaped))
-
-
-def _shows(letter: str) -> bool:
-    return letter.isprintable() or unicodedata.category(letter) == "Zs"
+    shown = (each for each in {*text} - {*keep} if not each.isprintable() and unicodedata.category(each) != "Zs")
+    return text.translate(str.maketrans({each: each.encode("unicode_escape").decode() for each in shown}))
 
 
 def closest(name: str, choices: Iterable[str], *, cutoff: float = 0.6) -> str | None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from cbr_find.comparing import Compared, compare_runs
-from cbrcore.console import AsJson, echo, print_json, say
+from cbrcore.console import AsJson, completing, echo, print_json, say
 from cbrcore.tables import number, print_table
 
 Row = tuple[str, ...]
@@ -20,7 +20,12 @@ DIGITS = {"norm. score": 2, "share of": 2, "#steps": 1, "score": 1, "second": 1}
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The folders of two runs or more.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...", help="The folders of two runs or more.", autocompletion=completing("runs")
+        ),
+    ],
     *,
     as_json: AsJson = False,
 ) -> None:

@@ -9,14 +9,20 @@ import typer
 from cbr_find.copying import copy_recipe
 from cbr_find.facts import facts_of
 from cbr_find.shipped import QUICKSTART, RecipeFile, find_recipe
-from cbrcore.console import PluginFiles, echo, plugins_of, say
+from cbrcore.console import PluginFiles, completing, echo, plugins_of, say
 
 
 def new_recipe(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the recipe: NAME.yaml in this folder.")],
     *,
     from_: Annotated[
-        str, typer.Option("--from", metavar="RECIPE", help="Copy this one: a path, or a name as in 'tables/twc'.")
+        str,
+        typer.Option(
+            "--from",
+            metavar="RECIPE",
+            help="Copy this one: a path, or a name as in 'tables/twc'.",
+            autocompletion=completing("recipes"),
+        ),
     ] = QUICKSTART,
     plugin: PluginFiles = None,
 ) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from cbr_find.facts import Facts, facts_of
 from cbr_find.shipped import RecipeFile, find_recipe, recipe_files
-from cbrcore.console import AsJson, PluginFiles, echo, plugins_of, print_json, say
+from cbrcore.console import AsJson, PluginFiles, completing, echo, plugins_of, print_json, say
 from cbrcore.tables import print_table
 
 Listed = tuple[RecipeFile, Facts]
@@ -23,7 +23,12 @@ WIDTH = 90
 
 def recipes(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="All about this one: a path, or a name as in 'twc'.")
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="All about this one: a path, or a name as in 'twc'.",
+            autocompletion=completing("recipes"),
+        ),
     ] = None,
     *,
     as_json: AsJson = False,

@@ -14,7 +14,7 @@ import typer
 
 from cbr_find.run_rows import RunRow, State, row_of
 from cbr_sweep.folder import JOBS, SWEEP_FILE
-from cbrcore.console import AsJson, print_json, say
+from cbrcore.console import AsJson, completing, print_json, say
 from cbrcore.errors import CbrError
 from cbrcore.runs.folder import RECIPE_FILE, read_json
 from cbrcore.tables import print_table
@@ -27,7 +27,12 @@ ORDER = (State.DONE, State.RUNNING, State.INTERRUPTED, State.FAILED, State.DAMAG
 
 def runs(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Holds runs; a sweep's folder shows each of its runs.")
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            help="Holds runs; a sweep's folder shows each of its runs.",
+            autocompletion=completing("runs"),
+        ),
     ] = RUNS,
     *,
     as_json: AsJson = False,

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cbr_find.shipped import recipe_files
-from cbr_sweep.folder import SWEEP_FILE
 from cbrcore.runs.folder import RECIPE_FILE
 
 RUNS = "runs"
+SWEEP_FILE = "sweep.json"
 NO_SETTINGS = ("command", "check", "report_section")
 """Kinds that `cbr show` has nothing to tell about."""
 

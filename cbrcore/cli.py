@@ -6,6 +6,7 @@ the run failed, 2 the user's input is wrong, 130 interrupted.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import importlib
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 from rich.markup import escape
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from cbrcore.console import echo, say
 from cbrcore.errors import (
@@ -75,6 +76,8 @@ class _Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command itself, its module imported."""
         name, *rest = args
+        if ctx.resilient_parsing and name not in self.list_commands(ctx):
+            return None, None, []  # a shell completes; there is nothing to say
         files = _files(ctx)
         if name in CORE:
             command = _command(CORE[name], "")
@@ -231,10 +234,26 @@ def _guarded(invoke: Callable[..., Any], whose: str) -> Callable[..., Any]:
     return guarded
 
 
+def _plain_help() -> None:
+    """Help says ``RECIPE``, not ``{RECIPE} <path>``, and of a flag no ``<bool>``, whoever made the command."""
+    typed, named = TyperOption.display_type_rich, TyperArgument._usage_display_name
+
+    def usage(self: Any) -> str:
+        return named(self) if self.metavar is None else self.metavar if self.required else f"[{self.metavar}]"
+
+    changed: Any = TyperArgument
+    changed._usage_display_name = usage
+    changed.display_type_rich = lambda self, ctx: None if self.metavar else self.display_type(ctx)
+    changed = TyperOption
+    changed.display_type_rich = lambda self, ctx: None if self.is_flag else typed(self, ctx)
+
+
+with contextlib.suppress(AttributeError):  # another Typer has it otherwise, and keeps it
+    _plain_help()
+
 app = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )

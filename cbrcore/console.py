@@ -11,9 +11,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
@@ -39,8 +40,22 @@ def _followed(path: Path) -> Path:
     return path
 
 
-RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe file (YAML).")]
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", callback=_followed)]
+def completing(kind: Literal["recipes", "runs", "components"]) -> Callable[[str], list[str]]:
+    """Of an argument: what a shell offers for it."""
+
+    def offered(incomplete: str) -> list[str]:
+        module: Any = import_module(import_module("cbrcore.recipe.model").COMPLETIONS)
+        return list(getattr(module, kind)(incomplete))
+
+    return offered
+
+
+_recipes, _runs = completing("recipes"), completing("runs")
+RECIPE: Any = typer.Argument(metavar="RECIPE", help="The recipe file (YAML).", autocompletion=_recipes)
+RESUME: Any = typer.Option(metavar="RUN", help="Continue the run in this folder.", autocompletion=_runs)
+RUN: Any = typer.Argument(metavar="RUN", help="The folder of a run.", callback=_followed, autocompletion=_runs)
+RecipePath = Annotated[Path, RECIPE]
+RunPath = Annotated[Path, RUN]
 Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override a setting; may be repeated.")
 ]
@@ -232,6 +247,7 @@ class RecordedProgress:
     def phase(self, title: str, total: int, done: int = 0) -> None:
         self._shown.phase(title, total, done)
         self._now = PhaseProgress(title, done, total)
+        self._began = done, time.monotonic()
         self._record()
 
     def advance(self, note: str = "") -> None:
@@ -242,8 +258,9 @@ class RecordedProgress:
 
     def _record(self) -> None:
         self._recorded = time.monotonic()
-        now = self._now
+        now, (began, since) = self._now, self._began
         data = {"phase": now.title, "done": now.done, "total": now.total, "note": now.note}
+        data |= {"began": began, "seconds": round(self._recorded - since, 1)}
         with suppress(OSError):
             self._temporary.write_text(json.dumps(data) + "\n", encoding="utf-8")
             self._temporary.replace(self._path)

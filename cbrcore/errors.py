@@ -126,15 +126,8 @@ def printable(text: str, *, keep: str = "") -> str:
     them is shown as an escape (``\\x1b[2J``), but for those to `keep`."""
     if text.isprintable():
         return text
-    return "".join(letter if _shows(letter) or letter in keep else _escaped(letter) for letter in text)
-
-
-def _shows(letter: str) -> bool:
-    return letter.isprintable() or unicodedata.category(letter) == "Zs"
-
-
-def _escaped(letter: str) -> str:
-    return letter.encode("unicode_escape").decode("ascii")
+    shown = (each for each in {*text} - {*keep} if not each.isprintable() and unicodedata.category(each) != "Zs")
+    return text.translate(str.maketrans({each: each.encode("unicode_escape").decode() for each in shown}))
 
 
 def closest(name: str, choices: Iterable[str], *, cutoff: float = 0.6) -> str | None:

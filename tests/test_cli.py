@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -116,13 +117,50 @@ def test_no_help_is_taken_for_markup(site: Site):
         assert Text.from_markup(component.summary).plain == component.summary
 
 
+def test_help_names_arguments_as_they_are_written_and_tells_no_type_of_a_flag(cbr: Cbr):
+    """Of every command: `RECIPE`, not `{RECIPE} <path>`; `--json`, not `--json <bool>`."""
+    names = [*cli.CORE, *(component.name for component in load_plugins().registry.of_kind("command"))]
+    for words in ([], *([name] for name in names), ["cases", "list"], ["games", "add"]):
+        text = cbr(*words, "--help").stdout
+        arguments = "".join(re.findall(r"─ Arguments ─.*?╰", text, re.DOTALL))
+        assert re.findall(r"<bool>|<path>|Usage.*[{}]", text) + re.findall("<.*?>", arguments) == [], words
+    assert "Usage: cbr check [OPTIONS] RECIPE\n" in re.sub(" +\n", "\n", cbr("check", "--help").stdout)
+    assert "[OPTIONS] RUN...\n" in re.sub(" +\n", "\n", cbr("compare", "--help").stdout)
+    assert "[OPTIONS] [DIR]\n" in re.sub(" +\n", "\n", cbr("runs", "--help").stdout)
+    assert re.search(r"RECIPE +The recipe file", cbr("run", "--help").stdout)
+    assert re.search(r"--seed +<int>", cbr("run", "--help").stdout)
+
+
+# What to type next
+
+TOY = ("environment={use: toy_plugin/toy}", "training.pretrain=null", "run.episodes=2", "recorders=[]")
+PLAIN = ("memory=null", "context_encoder=null", "quantizer=null", "retain_policy=null", "reuse_policy=null")
+
+
+@pytest.mark.parametrize("sets", [(), PLAIN], ids=["with cases", "without"])
+def test_a_run_says_what_to_type_next(here, tmp_path, monkeypatch, sets):
+    tests = Path(__file__).parent
+    plugin, words = tests / "toy_plugin.py", [word for each in (*TOY, *sets) for word in ("--set", each)]
+    monkeypatch.chdir(tmp_path)
+    recipe = tests.parent / "recipes" / "smoke" / "text_cbr_generated.yaml"
+    done = here("run", recipe, *words, "--out", "runs/a b", "--plugin", plugin)
+    assert done.returncode == 0, done.stderr
+    told = [line for line in done.stderr.splitlines() if line.startswith("next: ")]
+    loose = f"'runs/a b' --plugin {plugin}"
+    cases = [] if sets else ["next: cbr cases 'runs/a b'"]
+    assert told == [f"next: cbr report {loose}", f"next: cbr play {loose}", *cases]
+    assert done.stdout.endswith(f"run folder: {tmp_path / 'runs' / 'a b'}\n")
+    for line in told:
+        assert here(*shlex.split(line)[2:], "--help").returncode == 0
+
+
 # Light
 
 
 LIGHT = [
     ["--help"], ["--version"], ["check", "--help"], ["list-plugins"], ["list-plugins", "-v"],
     ["list-plugins", "--json"], ["show", "cbr_text/text"], ["show", "acme_cbr/sign", "--json"],
-    ["check", "RECIPE"],
+    ["check", "RECIPE"], ["recipes", "--json"],
 ]  # fmt: skip
 ALL_IN_ONE_PROCESS = """
 import sys

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 from toy import ToyEnvironment
 
 from cbr_show.describing import describe
-from cbrcore.commands import recipe_text
+from cbr_show.overview import recipe_text
 from cbrcore.config import ComponentConfig, NestedPart, NoSettings, Part, Recipe, Settings, nested_parts
 from cbrcore.errors import CbrError, RecipeError
 from cbrcore.interfaces import Build

@@ -33,7 +33,8 @@ def test_it_is_written_when_a_phase_begins_and_ends_and_once_a_second(path, cloc
     with RecordedProgress(PlainReporter(), path) as progress:
         assert read_progress(path) is None
         progress.phase("training", 3, done=0)
-        assert json.loads(path.read_text()) == {"phase": "training", "done": 0, "total": 3, "note": ""}
+        told = {"phase": "training", "done": 0, "total": 3, "note": "", "began": 0, "seconds": 0.0}
+        assert json.loads(path.read_text()) == told
         progress.advance("score 1")
         assert read_progress(path).done == 0  # not a second later
         clock[0] += 1.0
@@ -43,6 +44,9 @@ def test_it_is_written_when_a_phase_begins_and_ends_and_once_a_second(path, cloc
         assert read_progress(path) == PhaseProgress("training", 3, 3, "score 3")
         progress.phase("evaluating", 10, done=4)
         assert read_progress(path) == PhaseProgress("evaluating", 4, 10)
+        clock[0] += 2.5
+        progress.advance()
+        assert json.loads(path.read_text()).items() >= {"done": 5, "began": 4, "seconds": 2.5}.items()
         assert [entry.name for entry in path.parent.iterdir()] == [PROGRESS_FILE]
     assert list(path.parent.iterdir()) == []
     assert "training: 3/3  score 3" in capfd.readouterr().err  # shown to a person all the same
@@ -126,4 +130,4 @@ def test_a_reader_never_sees_half_of_it(path):
                     seen.add(path.read_text())
         process.wait()
     assert process.returncode == 0
-    assert seen == {'{"phase": "a", "done": 0, "total": 1, "note": ""}\n'}
+    assert seen == {'{"phase": "a", "done": 0, "total": 1, "note": "", "began": 0, "seconds": 0.0}\n'}

@@ -15,7 +15,7 @@ import pytest
 from cbrcore.recipe import shipped
 
 ROOT = Path(__file__).parents[1]
-RECIPES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("recipes/**/*.yaml"))
+RECIPES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("recipes/**/*.*"))
 QUICKSTART = Path("recipes") / "quickstart.yaml"
 
 

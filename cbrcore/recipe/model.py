@@ -40,6 +40,10 @@ DEFAULTS = {
 """kind -> the component that a part without a `use` line means. No other file of the core names a plugin."""
 DOOR = "cbr_open.door"
 """Where `cbrcore.run` and `cbrcore.open` are."""
+COMPLETIONS = "cbr_find.completions"
+"""What a shell offers for the arguments of commands: a function of what is typed for each kind of them."""
+OVERVIEW = "cbr_show.overview"
+"""Where a checked recipe is put in words."""
 ISOLATION = Component("package", "cbr_isolate", "environment", "cbr_isolate.environment")
 """Where the environments of `run.isolate` are."""
 BORDER = Component("package", "cbr_border", "parts", "cbr_border.parts")

@@ -100,7 +100,7 @@ def sync(path: Path) -> None:
 
 def clear_leftovers(folder: Path, names: str) -> None:
     """Remove what killed processes of ours left: the temporary names of files or folders that match `names`."""
-    for path in _entries(folder):
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         if not is_leftover(path, names):
             continue
         if path.is_dir() and not path.is_symlink():
@@ -111,10 +111,6 @@ def clear_leftovers(folder: Path, names: str) -> None:
 
 def is_leftover(path: Path, names: str) -> bool:
     return re.fullmatch(rf"\.({names})(\.\d+)?\.tmp", path.name) is not None
-
-
-def _entries(folder: Path) -> list[Path]:
-    return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
 # -- checksums ---------------------------------------------------------------------------------------------------

@@ -29,6 +29,11 @@ class _ListByDefault(TyperGroup):
         a_run = args[0] not in known and (Path(args[0]).exists() or closest(args[0], known) is None)
         return super().resolve_command(ctx, ["list", *args] if a_run else args)
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """The names of commands, and the runs of the one that need not be named."""
+        run, *_ = self.commands["list"].params
+        return [*super().shell_complete(ctx, incomplete), *run.shell_complete(ctx, incomplete)]
+
 
 cases_app = typer.Typer(
     cls=_ListByDefault,

@@ -79,3 +79,10 @@ class JerichoConfig(ComponentConfig):
         """What does not change with the run's seed (`cbr sweep` says so)."""
         if self.seed not in ("run", "episode"):
             yield f"the chance inside the game (environment.seed: {self.seed}; with `run` each draws its own)"
+
+    def needs(self) -> Iterable[tuple[str, str]]:
+        """What does not come with the package (`cbr recipes` says so)."""
+        if self.game != "generated":
+            yield "story file", self.game
+        if self.tagger == "spacy" or self.graph == "text":
+            yield "package", "spacy"

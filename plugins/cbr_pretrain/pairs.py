@@ -173,7 +173,7 @@ def pretrain_retriever(
     """Train encoder and quantizer on pairs; the codebooks start from the contexts of the experience, which
     is all that is trained where there are no pairs (of all experience if nothing was rewarded).
 
-    `progress` is called with (epochs done, epochs at most).
+    `progress` is called with (epochs done, epochs at most), to the last of them: those that are not needed too.
     """
     sampler = PairSampler(experience, streams.numpy("pretrain-pairs"))
     items = sampler.rewarded + sampler.failed or list(dict.fromkeys(experience))
@@ -181,6 +181,7 @@ def pretrain_retriever(
         contexts = retriever.encoder.contexts_of_pairs([(e.situation, e.seeds) for e in items])
         retriever.quantizer.fit(contexts, streams.torch("fit"))
     if not sampler.pairs:
+        _leave_out(0, config, progress)
         log.warning("only the codebooks were pretrained: %s", _why_no_pairs(sampler))
         return PretrainReport(len(sampler), len(sampler.rewarded))
     parameters = retriever.parameters()
@@ -195,8 +196,17 @@ def pretrain_retriever(
         progress(epoch, config.epochs)
         log.debug("pretraining epoch %d/%d: %s", epoch, config.epochs, report)
         if _separated(report, config):
+            _leave_out(epoch, config, progress)
             break
     return replace(report, before=before, after=measure_similarities(retriever, experience, streams.seed))
+
+
+def _leave_out(done: int, config: PretrainConfig, progress: Callable[[int, int], None]) -> None:
+    """The remaining epochs are not needed, which is said; whoever shows progress comes to its end."""
+    if 0 < done < config.epochs:
+        log.info("pretraining ends after %d of %d epochs: the pairs are told apart", done, config.epochs)
+    for epoch in range(done + 1, config.epochs + 1):
+        progress(epoch, config.epochs)
 
 
 def _why_no_pairs(sampler: PairSampler) -> str:

@@ -7,12 +7,17 @@ from typing import Annotated
 
 import typer
 
-from cbrcore.console import PluginFiles, echo, plugins_of, say
+from cbrcore.console import PluginFiles, completing, echo, plugins_of, say
 
 
 def report(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="RUN_OR_SWEEP...", help="Folders of runs, or of sweeps (of many runs).")
+        list[Path],
+        typer.Argument(
+            metavar="RUN_OR_SWEEP...",
+            help="Folders of runs, or of sweeps (of many runs).",
+            autocompletion=completing("runs"),
+        ),
     ],
     *,
     out: Annotated[

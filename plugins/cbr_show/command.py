@@ -10,13 +10,18 @@ import typer
 
 from cbr_show.describing import shown
 from cbr_show.schema import schema_of
-from cbrcore.console import AsJson, PluginFiles, echo, plugins_of, print_json, say
+from cbrcore.console import AsJson, PluginFiles, completing, echo, plugins_of, print_json, say
 from cbrcore.runs.folder import write_atomically
 
 
 def show(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A component, as in a recipe's 'use', or a section of a recipe.")
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="A component, as in a recipe's 'use', or a section of a recipe.",
+            autocompletion=completing("components"),
+        ),
     ],
     *,
     as_json: AsJson = False,

@@ -15,6 +15,8 @@ from cbrcore.runs.folder import PROGRESS_FILE
 
 TAIL = 8192
 """Bytes at a log's end in which an error is looked for."""
+SECONDS_OF_RATE = 30.0
+"""A rate is that of about so many seconds, to twice as many: it follows a run that gets slower or faster."""
 
 
 @dataclass
@@ -39,6 +41,7 @@ class RunStatus:
     _said_before: int = 0
     _progress_before: tuple[int, int] | None = None
     _first: tuple[int, float] = (0, 0.0)
+    _middle: tuple[int, float] = (0, 0.0)
     _last: tuple[int, float] = (0, 0.0)
 
     @classmethod
@@ -77,7 +80,9 @@ class RunStatus:
         if found is None or found == before:
             return
         if before is None or found.title != before.title or found.done < before.done:
-            self._first = found.done, now
+            self._first = self._middle = found.done, now
+        elif now - self._middle[1] >= SECONDS_OF_RATE:
+            self._first, self._middle = self._middle, (found.done, now)
         self.progress, self._last = found, (found.done, now)
 
     def _progress_stamp(self) -> tuple[int, int] | None:
@@ -105,7 +110,7 @@ class RunStatus:
 
     @property
     def rate(self) -> float | None:
-        """Units of its progress per second; None as long as it is not known."""
+        """Units of its progress per second, of late; None as long as it is not known."""
         done, seconds = self._last[0] - self._first[0], self._last[1] - self._first[1]
         return done / seconds if self.progress and done > 0 and seconds > 0 else None
 

@@ -79,14 +79,16 @@ class PlainView:
     def changed(self, status: RunStatus, runs: Sequence[RunStatus]) -> None:
         ended = sum(run.state in (RunState.DONE, RunState.FAILED) for run in runs)
         took = "" if status.state in (RunState.RUNNING, RunState.IN_USE) else f" after {duration(status.seconds)}"
-        self.say(f"[{ended}/{len(runs)}] {status.id}: {status.state}{took}")
+        found = pace(runs) if took else None
+        left = found and f"; about {duration(found.seconds_left)} left"
+        self.say(f"[{ended}/{len(runs)}] {status.id}: {status.state}{took}{left or ''}")
         self._shown = time.monotonic()
 
     def refresh(self, runs: Sequence[RunStatus]) -> None:
         if time.monotonic() - self._shown < SECONDS_BETWEEN_LINES:
             return
         self._shown = time.monotonic()
-        running = [f"{run.id} {progress_text(run)}" for run in runs if run.state is RunState.RUNNING]
+        running = [f"{run.id} {progress_text(run)}{_speed(run)}" for run in runs if run.state is RunState.RUNNING]
         found = pace(runs)
         speed = found and f" ({runs_per_hour(found)}, about {duration(found.seconds_left)} left)"
         self.say(f"{counts(runs)}{speed or ''}: {'; '.join(running)}")
@@ -147,6 +149,13 @@ def cells(status: RunStatus) -> tuple[str, str, str, str, str]:
         return status.id, str(status.state), took and f"in {took}", "", ""
     rate = "" if status.rate is None else per(status.rate, "/s")
     return status.id, str(status.state), progress_text(status), rate, duration(status.seconds_left)
+
+
+def _speed(status: RunStatus) -> str:
+    """Rate and time left of the phase, where they are known."""
+    if status.rate is None:
+        return ""
+    return f" ({per(status.rate, '/s')}, {duration(status.seconds_left)} left)"
 
 
 def totals(runs: Sequence[RunStatus], found: Pace) -> tuple[str, str, str, str, str]:

@@ -59,3 +59,8 @@ class TwcConfig(ComponentConfig):
         """What does not change with the run's seed (`cbr sweep` says so)."""
         if self.source == "generate" or self.houses:
             yield f"the generated games (environment.generation_seed: {self.generation_seed})"
+
+    def needs(self) -> Iterable[tuple[str, str]]:
+        """What does not come with the package (`cbr recipes` says so)."""
+        if self.source == "published":
+            yield "games folder", ""

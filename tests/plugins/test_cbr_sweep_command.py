@@ -490,6 +490,32 @@ def test_rate_and_time_left_come_from_the_progress_that_the_run_writes(tmp_path)
     assert cells(status)[:3] == ("a", "done", "in 42 s")
 
 
+def test_a_rate_is_that_of_the_last_minute(tmp_path):
+    """A run that plays two a second for five minutes, and then one in ten seconds."""
+    status = status_of("a", RunState.NEW, tmp_path)
+    status.launched()
+    status.start(0.0)
+    for now in range(0, 301, 10):
+        write_progress(status, 2 * now, 1000)
+        status.look(now)
+    assert status.rate == pytest.approx(2.0)
+    for now in range(310, 371, 10):
+        write_progress(status, 600 + (now - 300) // 10, 1000)
+        status.look(now)
+    assert status.rate == pytest.approx(0.1, rel=0.05)
+    assert status.seconds_left == pytest.approx(3930, rel=0.05)
+
+
+def test_a_slow_run_has_a_rate_too(tmp_path):
+    status = status_of("a", RunState.NEW, tmp_path)
+    status.launched()
+    status.start(0.0)
+    for now in range(0, 401, 100):
+        write_progress(status, now // 100)
+        status.look(now)
+    assert status.rate == pytest.approx(0.01)
+
+
 def test_another_phase_has_a_rate_of_its_own(tmp_path):
     status = status_of("a", RunState.NEW, tmp_path)
     status.launched()
@@ -560,6 +586,14 @@ def test_lines_for_logs_tell_the_pace_too(tmp_path, capfd, monkeypatch):
     runs[1].look(10.0)
     PlainView().refresh(runs)
     assert capfd.readouterr().err == "1 done, 1 running (120 runs/h, about 20 s left): 1 starting\n"
+    for now, done in ((12.0, 10), (22.0, 30)):
+        write_progress(runs[1], done)
+        runs[1].look(now)
+    capfd.readouterr()
+    PlainView().refresh(runs)
+    assert capfd.readouterr().err.endswith(": 1 training (game plays) 30/100 (2/s, 35 s left)\n")
+    PlainView().changed(runs[0], runs)
+    assert capfd.readouterr().err == "[1/2] 0: done after 30 s; about 35 s left\n"
 
 
 def test_a_table_without_room_shows_what_is_urgent_in_the_order_of_the_sweep(tmp_path):

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from cbrcore.config import Part, Recipe
-    from cbrcore.plugins import PluginReport
 
 Rows = list[tuple[str, ...]]
 
@@ -33,24 +32,25 @@ def run(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run's folder (default: in runs/)")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the --out folder.")] = False,
     resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Continue the run in this folder.")] = None,
+    from_: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE.cbr", help="Start with what this run has learned.")
+    ] = None,
     plugin: PluginFiles = None,
 ) -> None:
     """Train and evaluate what a recipe describes, and print the table of results."""
     from cbrcore import runs
-    from cbrcore.runs.folder import stored_recipe
-    from cbrcore.runs.resuming import naming_plugin_files
+    from cbrcore.runs.resuming import recipe_of
 
     overrides, files = overrides_of(set_, seed=seed, device=device), plugin or ()
-    if resume:
-        stored = stored_recipe(resume)
-        with naming_plugin_files(resume, files):
-            checked, report = checked_recipe(recipe or stored, overrides, files, starts=False)
-        results, folder = runs.resume(checked, report, resume)
-    elif recipe:
+    if resume and not from_:
+        results, folder = runs.resume(*recipe_of(resume, overrides, files, recipe), resume)
+    elif (recipe or from_) and not resume:
+        recipe, begun = console.sharing().beginning(from_, recipe) if from_ else (recipe, [])
+        overrides = [*begun, *overrides]
         results, folder = runs.start(*checked_recipe(recipe, overrides, files), out, overwrite=overwrite)
     else:
-        hint = "cbr run RECIPE, or cbr run --resume DIR"
-        raise CbrError("name a RECIPE to run, or a run to continue", hint=hint)
+        hint = "cbr run RECIPE, or cbr run --from FILE.cbr, or cbr run --resume DIR"
+        raise CbrError("name a RECIPE to run, or a run to start from, or one to continue", hint=hint)
     _print_results(results, folder)
 
 
@@ -63,12 +63,9 @@ def evaluate(
 ) -> None:
     """Measure a run's latest checkpoint again, with weights and memory frozen."""
     from cbrcore import runs
-    from cbrcore.runs.folder import stored_recipe
-    from cbrcore.runs.resuming import naming_plugin_files
+    from cbrcore.runs.resuming import recipe_of
 
-    with naming_plugin_files(folder, plugin or ()):
-        overrides = overrides_of(device=device)
-        checked, report = checked_recipe(stored_recipe(folder), overrides, plugin or (), starts=False)
+    checked, report = recipe_of(folder, overrides_of(device=device), plugin or ())
     _print_results(runs.evaluate(checked, report, folder, split or ()), folder)
 
 
@@ -91,25 +88,16 @@ def list_plugins(
             [asdict(info) | {"milliseconds": round(info.milliseconds, 1)} for info in report.plugins]
         )
         return
-    for rows in [_plugin_rows(report), *([_component_rows(report)] if verbose else [])]:
+    plugins: Rows = [("plugin", "distribution", "version", "ms", "status", "offers")]
+    for info in report.plugins:
+        offers = info.cause or ", ".join(component.name for component in info.components)
+        plugins += [(info.name, info.distribution, info.version, f"{info.milliseconds:.0f}", info.status, offers)]
+    components: Rows = [("kind", "component", "requires", "summary")]
+    components += [(c.kind, c.qualified, " ".join(c.requires), c.summary) for c in report.registry]
+    for rows in [plugins, components] if verbose else [plugins]:
         tables.print_table(rows)
         if not sys.stdout.isatty():
             console.echo()
-
-
-def _plugin_rows(report: PluginReport) -> Rows:
-    """One row per plugin under a header: what it offers, or why it offers nothing."""
-    rows: Rows = [("plugin", "distribution", "version", "ms", "status", "offers")]
-    for info in report.plugins:
-        offers = info.cause or ", ".join(component.name for component in info.components)
-        rows.append((info.name, info.distribution, info.version, f"{info.milliseconds:.0f}", info.status, offers))
-    return rows
-
-
-def _component_rows(report: PluginReport) -> Rows:
-    """One row per component under a header."""
-    offered = [(c.kind, c.qualified, " ".join(c.requires), c.summary) for c in report.registry]
-    return [("kind", "component", "requires", "summary"), *offered]
 
 
 def check(recipe: RecipePath, *, set_: Sets = None, plugin: PluginFiles = None) -> None:
@@ -122,39 +110,25 @@ def recipe_text(recipe: Recipe) -> str:
     """The resolved recipe, one line per part and section; settings at their defaults are left out."""
     from cbrcore.recipe.model import PARTS, SECTIONS
 
-    parts = [(kind, getattr(recipe, kind)) for kind in PARTS] + [("recorder", each) for each in recipe.recorders]
-    sections = {name: getattr(recipe, name) for name in SECTIONS} | dict(recipe.sections)
-    rows = [("OK", recipe.name), ("  seed", str(recipe.seed))]
-    for kind, part in parts:
-        rows += _part_rows(kind, part)
-    for name, settings in sections.items():
-        rows += _section_rows(name, settings)
-    return tables.aligned(rows)
+    own = [*((kind, getattr(recipe, kind)) for kind in PARTS), *(("recorder", each) for each in recipe.recorders)]
+    own += [*((name, getattr(recipe, name)) for name in SECTIONS), *recipe.sections.items()]
+    rows = [row for name, what in own for row in _rows(name, what)]
+    return tables.aligned([("OK", recipe.name), ("  seed", str(recipe.seed)), *rows])
 
 
-def _part_rows(path: str, part: Part | None) -> Iterator[tuple[str, str]]:
-    """The part's row, if there is one, then those of the parts in it."""
-    if part is not None:
-        yield f"  {path}", f"{part.use}  {_changed(part.settings)}".rstrip()
-        yield from _inner_rows(path, part.settings)
-
-
-def _section_rows(name: str, settings: BaseModel) -> Iterator[tuple[str, str]]:
-    """The rows that the section has of its own, or one for all of its settings, then those of the parts in it."""
+def _rows(path: str, what: Part | BaseModel | None) -> Iterator[tuple[str, str]]:
+    """The row of a part or a section, or those that it has of its own, then those of the parts in it."""
+    from cbrcore.config import Part, nested_parts
     from cbrcore.interfaces import HasOverview
 
+    settings = what.settings if isinstance(what, Part) else what
     if isinstance(settings, HasOverview):
-        yield from ((f"  {what}", value) for what, value in settings.overview())
-    else:
-        yield f"  {name}", _changed(settings) or "defaults"
-        yield from _inner_rows(name, settings)
-
-
-def _inner_rows(path: str, settings: BaseModel) -> Iterator[tuple[str, str]]:
-    from cbrcore.config import nested_parts
-
-    for name in nested_parts(settings):
-        yield from _part_rows(f"{path}.{name}", getattr(settings, name))
+        yield from ((f"  {name}", value) for name, value in settings.overview())
+    elif settings is not None:
+        changed = _changed(settings)
+        yield f"  {path}", f"{what.use}  {changed}".rstrip() if isinstance(what, Part) else changed or "defaults"
+        for name in nested_parts(settings):
+            yield from _rows(f"{path}.{name}", getattr(settings, name))
 
 
 def _changed(settings: BaseModel) -> str:

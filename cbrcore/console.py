@@ -14,9 +14,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, cast
 
 import typer
 
@@ -32,15 +33,24 @@ SECONDS_BETWEEN_RECORDS = 1.0
 # -- options -----------------------------------------------------------------------------------------------------
 
 
-def _followed(path: Path) -> Path:
-    """The path itself, unless it is a link to nowhere."""
+def run_folder(path: Path) -> Path:
+    """The run that a path means: the folder itself, or the one that a shared run (FILE.cbr) is unpacked in."""
     if nowhere := link_to_nowhere(path):
         raise CbrError(nowhere, hint="mend or remove the link, or name another path")
-    return path
+    return path if path.suffix != ".cbr" or path.is_dir() else cast(Path, sharing().unpacked(path))
+
+
+def sharing() -> Any:
+    """What knows shared runs."""
+    from cbrcore.recipe.model import SHARING
+
+    return import_module(SHARING)
 
 
 RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe file (YAML).")]
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", callback=_followed)]
+RunPath = Annotated[
+    Path, typer.Argument(metavar="RUN", help="The folder of a run, or FILE.cbr.", callback=run_folder)
+]
 Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override a setting; may be repeated.")
 ]

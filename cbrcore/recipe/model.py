@@ -44,6 +44,8 @@ ISOLATION = "cbr_isolate.environment"
 """Where the environments of `run.isolate` are."""
 BORDER = "cbr_border.parts"
 """Where what parts give is checked."""
+SHARING = "cbr_share.door"
+"""Where shared runs (FILE.cbr) are unpacked."""
 SUGGESTED = {"context_encoder": "cbr_seeded_gat/seeded_gat", "quantizer": "cbr_vq/vq"}
 """Parts that a case memory cannot do without -> the paper's choice."""
 MOVED = ("memory", "reuse_policy", "retry_failed")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cbr_open.play import Play
-from cbrcore.console import checked_recipe, overrides_of, plugins_of
+from cbrcore.console import checked_recipe, overrides_of, plugins_of, run_folder
 from cbrcore.cycle.runner import Seat
 from cbrcore.errors import CbrError, RunFolderError, suggest
 from cbrcore.interfaces import CaseStore, Memory
@@ -71,12 +71,14 @@ def run(
 
 
 def open(path: Path | str, *, plugins: Sequence[Path | str] = ()) -> Run:
-    """The run in a folder, to look at; nothing in the folder changes, and the run may go on meanwhile.
+    """The run in a folder, or in a shared file (FILE.cbr), to look at; nothing there changes, and the run may go
+    on meanwhile.
 
     Raises:
         RunFolderError: the folder holds no run.
+        CbrError: the file is damaged, or needs a plugin that is not installed.
     """
-    return Run(path, plugins_of(list(map(Path, plugins))))
+    return Run(run_folder(Path(path)), plugins_of(list(map(Path, plugins))))
 
 
 class Run:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from cbrcore.config import Part, Recipe
 
-Rows = list[tuple[str, ...]]
-
 
 def run(
     recipe: Annotated[Path | None, typer.Argument(metavar="RECIPE", help="The recipe file (YAML).")] = None,
@@ -84,15 +82,13 @@ def list_plugins(
 
     report = load_plugins(files=plugin or ())
     if as_json:
-        console.print_json(
-            [asdict(info) | {"milliseconds": round(info.milliseconds, 1)} for info in report.plugins]
-        )
-        return
-    plugins: Rows = [("plugin", "distribution", "version", "ms", "status", "offers")]
+        told = [asdict(info) | {"milliseconds": round(info.milliseconds, 1)} for info in report.plugins]
+        return console.print_json(told)
+    plugins: list[tuple[str, ...]] = [("plugin", "distribution", "version", "ms", "status", "offers")]
     for info in report.plugins:
         offers = info.cause or ", ".join(component.name for component in info.components)
         plugins += [(info.name, info.distribution, info.version, f"{info.milliseconds:.0f}", info.status, offers)]
-    components: Rows = [("kind", "component", "requires", "summary")]
+    components: list[tuple[str, ...]] = [("kind", "component", "requires", "summary")]
     components += [(c.kind, c.qualified, " ".join(c.requires), c.summary) for c in report.registry]
     for rows in [plugins, components] if verbose else [plugins]:
         tables.print_table(rows)

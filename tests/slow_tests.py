@@ -27,6 +27,7 @@ SLOW = (
     "plugins/test_cbr_new_plugin.py::test_every_new_plugin_passes_its_own_tests",
     "plugins/test_cbr_new_plugin.py::test_the_parts_work_together_in_a_sweep",
     "plugins/test_cbr_report.py::test_whatever_stands_in_the_results_there_is_a_page",
+    "plugins/test_cbr_open_notebook.py::test_the_example_of_the_door_runs",
     "plugins/test_cbr_report_comparable.py::test_the_command_says_it_and_the_page_shows_it",
     "plugins/test_cbr_report_page.py::test_a_run_full_of_nasty_texts_has_a_page_with_our_scripts_alone",
     "plugins/test_cbr_report_sections.py::test_a_section_of_a_loose_file_appears",

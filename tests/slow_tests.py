@@ -56,6 +56,7 @@ SLOW = (
     "test_joint.py::test_an_interrupted_and_resumed_joint_run_equals_the_uninterrupted_one",
     "test_memory_growth.py::test_continuous_keys_fill_the_memory_and_codes_do_not",
     "test_mutation.py::test_a_worker_tells_killed_from_survived_and_puts_the_source_back",
+    "test_notebooks.py",
     "test_pretraining.py::test_a_retriever_that_is_made_anew_leaves_nothing_of_the_one_before",
     "test_pretraining.py::test_the_command_pretrains_and_a_recipe_points_to_it",
     "test_resuming.py::test_what_starts_a_run_is_done_once_and_may_be_gone_afterwards",

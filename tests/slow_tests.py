@@ -36,6 +36,7 @@ SLOW = (
     "plugins/test_cbr_share.py::test_it_is_trained_further_and_resumes_without_the_file",
     "plugins/test_cbr_share.py::test_on_another_machine_it_is_the_same_agent",
     "plugins/test_cbr_share.py::test_python_and_the_other_commands_take_it_too",
+    "plugins/test_cbr_share_hub.py",
     "plugins/test_cbr_sweep_command.py",
     "plugins/test_cbr_twc.py::test_every_published_game_is_played_as_textworld_plays_it",
     "plugins/test_cbr_twc_files.py::test_a_game_of_the_training_that_is_measured_on_is_said_wherever_it_matters",

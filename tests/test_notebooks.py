@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("ipykernel")
 pytest.importorskip("altair")
 
+PAGE = (Path(__file__).parents[1] / "docs" / "notebooks.md").read_text()
 FOLDER = Path(__file__).parents[1] / "docs" / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
@@ -63,3 +67,13 @@ def test_it_tells_why_it_did_that(tour):
     assert "retrieved case" in html
     assert "admissible action" in html
     assert "is the most relevant one" in html
+
+
+def test_the_program_of_the_page_prints_what_the_page_says_but_for_figures(cache_dir, tmp_path, monkeypatch):
+    monkeypatch.setenv("CBR_CACHE", str(cache_dir))
+    (program,), (said,) = (re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL) for kind in ("python", "text"))
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()][-3:] == ["agent", "because", ">"]
+    assert [line.split()[0] for line in said.splitlines()] == ["nearest", "agent", "because", ">"]

@@ -10,6 +10,8 @@ def register_commands(registry: Registrar) -> None:
         factory="cbr_share.command:export",
         summary="Write a finished run as one file, FILE.cbr, and its model card.",
     )
+    registry.add("push", factory="cbr_share.command:push", summary="Upload a shared run, FILE.cbr, to a hub.")
+    registry.add("pull", factory="cbr_share.command:pull", summary="Download a shared run from a hub.")
 
 
 @hookimpl

@@ -35,3 +35,36 @@ def export(
     for name in done.manifest.plugin_files:
         say(f"note: it needs the plugin file {name}, which is not in it: give it along, it is code")
     say(f"use it: cbr play {file}, or cbr run --from {file}")
+
+
+def push(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.cbr", help="What cbr export wrote; its card is beside it.")
+    ],
+    repo: Annotated[str, typer.Argument(metavar="REPO", help="USER/NAME on the hub; it is made if need be.")],
+    *,
+    private: Annotated[bool, typer.Option("--private", help="A new repository is for you alone.")] = False,
+) -> None:
+    """Upload a shared run and its model card to a hub (extra `hub`; HF_TOKEN, HF_ENDPOINT)."""
+    from cbr_share import hub
+
+    echo(f"{file} is in {hub.push(file, repo, private=private)}")
+    say(f"get it: cbr pull {repo} {file.name}")
+
+
+def pull(
+    repo: Annotated[str, typer.Argument(metavar="REPO", help="USER/NAME on the hub.")],
+    file: Annotated[
+        str | None, typer.Argument(metavar="[FILE.cbr]", help="Which one, if there are several.")
+    ] = None,
+    *,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where it goes.")] = Path(),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file and its card.")] = False,
+) -> None:
+    """Download a shared run and its model card from a hub, and check it (extra `hub`; HF_TOKEN, HF_ENDPOINT)."""
+    from cbr_share import hub
+
+    got = hub.pull(repo, file, out, overwrite=overwrite)
+    card = got.with_suffix(".md")
+    echo(f"{got}\nits card: {card}" if card.is_file() else str(got))
+    say(f"use it: cbr play {got}, or cbr run --from {got}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from dataclasses import asdict
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,13 +12,11 @@ import typer
 
 from cbrcore import console, tables
 from cbrcore.console import AsJson, Device, PluginFiles, RecipePath, RunPath, Sets, checked_recipe, overrides_of
-from cbrcore.errors import CbrError
+from cbrcore.errors import CbrError, PluginError
 
 if TYPE_CHECKING:
     from cbrcore.config import Recipe
     from cbrcore.plugins import PluginReport
-
-Rows = list[tuple[str, ...]]
 
 
 def run(
@@ -31,25 +28,26 @@ def run(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run's folder (default: in runs/)")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the --out folder.")] = False,
     resume: Annotated[Path | None, console.RESUME] = None,
+    from_: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE.cbr", help="Start with what this run has learned.")
+    ] = None,
     plugin: PluginFiles = None,
 ) -> None:
     """Train and evaluate what a recipe describes, and print the table of results."""
     from cbrcore import runs
-    from cbrcore.runs.folder import stored_recipe
-    from cbrcore.runs.resuming import naming_plugin_files
+    from cbrcore.runs.resuming import recipe_of
 
     overrides, files = overrides_of(set_, seed=seed, device=device), plugin or ()
-    if resume:
-        stored = stored_recipe(resume)
-        with naming_plugin_files(resume, files):
-            checked, report = checked_recipe(recipe or stored, overrides, files, starts=False)
+    if resume and not from_:
+        checked, report = recipe_of(resume, overrides, files, recipe)
         results, folder = runs.resume(checked, report, resume)
-    elif recipe:
-        checked, report = checked_recipe(recipe, overrides, files)
+    elif (recipe or from_) and not resume:
+        recipe, begun = console.sharing().beginning(from_, recipe) if from_ else (recipe, [])
+        checked, report = checked_recipe(recipe, [*begun, *overrides], files)
         results, folder = runs.start(checked, report, out, overwrite=overwrite)
     else:
-        hint = "cbr run RECIPE, or cbr run --resume DIR"
-        raise CbrError("name a RECIPE to run, or a run to continue", hint=hint)
+        hint = "cbr run RECIPE, or cbr run --from FILE.cbr, or cbr run --resume DIR"
+        raise CbrError("name a RECIPE to run, or a run to start from, or one to continue", hint=hint)
     _print_results(results, folder)
     _say_next(folder, checked, report)
 
@@ -63,12 +61,9 @@ def evaluate(
 ) -> None:
     """Measure a run's latest checkpoint again, with weights and memory frozen."""
     from cbrcore import runs
-    from cbrcore.runs.folder import stored_recipe
-    from cbrcore.runs.resuming import naming_plugin_files
+    from cbrcore.runs.resuming import recipe_of
 
-    with naming_plugin_files(folder, plugin or ()):
-        overrides = overrides_of(device=device)
-        checked, report = checked_recipe(stored_recipe(folder), overrides, plugin or (), starts=False)
+    checked, report = recipe_of(folder, overrides_of(device=device), plugin or ())
     _print_results(runs.evaluate(checked, report, folder, split or ()), folder)
 
 
@@ -100,25 +95,18 @@ def list_plugins(
 
     report = load_plugins(files=plugin or ())
     if as_json:
-        console.print_json(
-            [asdict(info) | {"milliseconds": round(info.milliseconds, 1)} for info in report.plugins]
-        )
-        return
-    components = [(c.kind, c.qualified, " ".join(c.requires), c.summary) for c in report.registry]
-    described: Rows = [("kind", "component", "requires", "summary"), *components]
-    for rows in [_plugin_rows(report), *([described] if verbose else [])]:
+        told = [asdict(info) | {"milliseconds": round(info.milliseconds, 1)} for info in report.plugins]
+        return console.print_json(told)
+    plugins: list[tuple[str, ...]] = [("plugin", "distribution", "version", "ms", "status", "offers")]
+    for info in report.plugins:
+        offers = info.cause or ", ".join(component.name for component in info.components)
+        plugins += [(info.name, info.distribution, info.version, f"{info.milliseconds:.0f}", info.status, offers)]
+    components: list[tuple[str, ...]] = [("kind", "component", "requires", "summary")]
+    components += [(c.kind, c.qualified, " ".join(c.requires), c.summary) for c in report.registry]
+    for rows in [plugins, components] if verbose else [plugins]:
         tables.print_table(rows)
         if not sys.stdout.isatty():
             console.echo()
-
-
-def _plugin_rows(report: PluginReport) -> Rows:
-    """One row per plugin under a header: what it offers, or why it offers nothing."""
-    rows: Rows = [("plugin", "distribution", "version", "ms", "status", "offers")]
-    for info in report.plugins:
-        offers = info.cause or ", ".join(component.name for component in info.components)
-        rows.append((info.name, info.distribution, info.version, f"{info.milliseconds:.0f}", info.status, offers))
-    return rows
 
 
 def check(recipe: RecipePath, *, set_: Sets = None, plugin: PluginFiles = None) -> None:
@@ -126,4 +114,7 @@ def check(recipe: RecipePath, *, set_: Sets = None, plugin: PluginFiles = None) 
     from cbrcore.recipe.model import OVERVIEW
 
     checked, _ = checked_recipe(recipe, set_ or (), plugin or ())
-    console.echo(import_module(OVERVIEW).recipe_text(checked))
+    try:
+        console.echo(OVERVIEW.load_factory().recipe_text(checked))
+    except PluginError as missing:
+        console.echo(f"OK  {checked.name} (no overview: {missing.message})")

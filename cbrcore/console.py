@@ -14,14 +14,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, cast
 
 import typer
 
-from cbrcore.errors import CbrError, link_to_nowhere, printable
+from cbrcore.errors import CbrError, PluginError, link_to_nowhere, printable
 
 if TYPE_CHECKING:
     from cbrcore.config import Recipe
@@ -33,19 +32,29 @@ SECONDS_BETWEEN_RECORDS = 1.0
 # -- options -----------------------------------------------------------------------------------------------------
 
 
-def _followed(path: Path) -> Path:
-    """The path itself, unless it is a link to nowhere."""
+def run_folder(path: Path) -> Path:
+    """The run that a path means: the folder itself, or the one that a shared run (FILE.cbr) is unpacked in."""
     if nowhere := link_to_nowhere(path):
         raise CbrError(nowhere, hint="mend or remove the link, or name another path")
-    return path
+    return path if path.suffix != ".cbr" or path.is_dir() else cast(Path, sharing().unpacked(path))
+
+
+def sharing() -> Any:
+    """What knows shared runs."""
+    from cbrcore.recipe.model import SHARING
+
+    return SHARING.load_factory()
 
 
 def completing(kind: Literal["recipes", "runs", "components"]) -> Callable[[str], list[str]]:
     """Of an argument: what a shell offers for it."""
 
     def offered(incomplete: str) -> list[str]:
-        module: Any = import_module(import_module("cbrcore.recipe.model").COMPLETIONS)
-        return list(getattr(module, kind)(incomplete))
+        from cbrcore.recipe.model import COMPLETIONS
+
+        with suppress(PluginError):
+            return list(getattr(COMPLETIONS.load_factory(), kind)(incomplete))
+        return []
 
     return offered
 
@@ -53,7 +62,8 @@ def completing(kind: Literal["recipes", "runs", "components"]) -> Callable[[str]
 _recipes, _runs = completing("recipes"), completing("runs")
 RECIPE: Any = typer.Argument(metavar="RECIPE", help="The recipe file (YAML).", autocompletion=_recipes)
 RESUME: Any = typer.Option(metavar="RUN", help="Continue the run in this folder.", autocompletion=_runs)
-RUN: Any = typer.Argument(metavar="RUN", help="The folder of a run.", callback=_followed, autocompletion=_runs)
+_RUN = "The folder of a run, or FILE.cbr."
+RUN: Any = typer.Argument(metavar="RUN", help=_RUN, callback=run_folder, autocompletion=_runs)
 RecipePath = Annotated[Path, RECIPE]
 RunPath = Annotated[Path, RUN]
 Sets = Annotated[

@@ -45,7 +45,13 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
 
 
 def results_table(results: dict[str, Any]) -> str:
-    """The run's tables, as plain text that reads the same in a terminal, a log and a README.
+    """The run's tables, as plain text that reads the same in a terminal, a log and a README."""
+    found, notes = result_rows(results)
+    return "\n\n".join([*map(markdown, found), *notes])
+
+
+def result_rows(results: dict[str, Any]) -> tuple[list[Sequence[Sequence[str]]], list[str]]:
+    """The run's tables, each with its header, and the notes below them.
 
     Per split steps and normalized score, with the random and the optimal row; below, which games have none, and
     the steps of a pretraining. For games that are scored by raw points (they tell an `initial_score`): the
@@ -53,18 +59,15 @@ def results_table(results: dict[str, Any]) -> str:
     """
     evaluation, games = results["evaluation"], results["protocol"]["games"]
     raw = {split for split, facts in games.items() if any("initial_score" in each for each in facts.values())}
-    tables = []
-    if "train" in raw or not evaluation:
-        tables.append(markdown(_training_rows(results["training"], games["train"])))
-    if evaluation:
-        tables.append(markdown(_evaluation_rows(results["name"], evaluation, raw)))
+    trained = [_training_rows(results["training"], games["train"])] if "train" in raw or not evaluation else []
+    measured = [_evaluation_rows(results["name"], evaluation, raw)] if evaluation else []
     notes = [
         note
         for split, found in evaluation.items()
         if split not in raw
         for note in without_share(split, found.get("games", {}), games.get(split, {}))
     ]
-    return "\n\n".join([*tables, *notes, *_spread(evaluation), *_trained(results.get("training", {}))])
+    return [*trained, *measured], [*notes, *_spread(evaluation), *_trained(results.get("training", {}))]
 
 
 def _spread(evaluation: Mapping[str, Any]) -> list[str]:

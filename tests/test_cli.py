@@ -689,7 +689,10 @@ def test_a_command_of_two_plugins_is_nobodys(cbr: Cbr, site: Site):
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ([], "error: name a RECIPE to run, or a run to continue\n  cbr run RECIPE, or cbr run --resume DIR\n"),
+        (
+            [],
+            "error: name a RECIPE to run, or a run to start from, or one to continue\n  cbr run RECIPE",
+        ),
         (["--resume", "nowhere"], "error: nowhere"),
         (["nowhere.yaml"], "error: nowhere.yaml: no such file."),
     ],

@@ -40,14 +40,16 @@ DEFAULTS = {
 """kind -> the component that a part without a `use` line means. No other file of the core names a plugin."""
 DOOR = "cbr_open.door"
 """Where `cbrcore.run` and `cbrcore.open` are."""
-COMPLETIONS = "cbr_find.completions"
+COMPLETIONS = Component("package", "cbr_find", "completions", "cbr_find.completions")
 """What a shell offers for the arguments of commands: a function of what is typed for each kind of them."""
-OVERVIEW = "cbr_show.overview"
+OVERVIEW = Component("package", "cbr_show", "overview", "cbr_show.overview")
 """Where a checked recipe is put in words."""
 ISOLATION = Component("package", "cbr_isolate", "environment", "cbr_isolate.environment")
 """Where the environments of `run.isolate` are."""
 BORDER = Component("package", "cbr_border", "parts", "cbr_border.parts")
 """Where what parts give is checked."""
+SHARING = Component("package", "cbr_share", "door", "cbr_share.door")
+"""Where shared runs (FILE.cbr) are unpacked."""
 SUGGESTED = {"context_encoder": "cbr_seeded_gat/seeded_gat", "quantizer": "cbr_vq/vq"}
 """Parts that a case memory cannot do without -> the paper's choice."""
 MOVED = ("memory", "reuse_policy", "retry_failed")

@@ -10,11 +10,16 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cbrcore.console import checked_recipe
 from cbrcore.errors import RecipeError, RunFolderError
 from cbrcore.runs.files import damaged
-from cbrcore.runs.folder import RECIPE_FILE, plugin_files, run_command
+from cbrcore.runs.folder import RECIPE_FILE, plugin_files, run_command, stored_recipe
+
+if TYPE_CHECKING:
+    from cbrcore.config import Recipe
+    from cbrcore.plugins import PluginReport
 
 PACKAGES = ("torch", "torch-geometric", "transformers", "numpy", "textworld", "jericho", "pluggy", "pydantic")
 BUDGETS = ("run.episodes", "run.env_steps")
@@ -83,6 +88,15 @@ def naming_plugin_files(run: Path, given: Sequence[Path]) -> Iterator[None]:
             add = " ".join(f"--plugin {file}" for file in missing)
             raise RecipeError(error.problems, hint=f"the run was started with a plugin file: add {add}") from error
         raise
+
+
+def recipe_of(
+    run: Path, overrides: Sequence[str], files: Sequence[Path], recipe: Path | None = None
+) -> tuple[Recipe, PluginReport]:
+    """The run's own recipe, or another one for it, and the plugins; a loose file that lacks is named."""
+    stored = stored_recipe(run)
+    with naming_plugin_files(run, files):
+        return checked_recipe(recipe or stored, overrides, files, starts=False)
 
 
 # -- versions ----------------------------------------------------------------------------------------------------

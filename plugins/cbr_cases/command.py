@@ -143,7 +143,7 @@ def export(run: RunPath, to: Annotated[Path, typer.Argument(metavar="DIR", help=
 
 @cases_app.command("import")
 def import_(
-    run: RunPath,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run; a shared file stays as it is.")],
     source: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `cbr cases export` wrote.")],
     *,
     plugin: PluginFiles = None,

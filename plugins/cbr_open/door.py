@@ -1,11 +1,17 @@
 """The Python door: a run to start, or to look at: its records as plain data, its agent to play with, its cases.
 
-    import cbrcore as cbr
-    run = cbr.run("recipes/quickstart.yaml", seed=3)     # or cbr.open("runs/...")
-    run.results, run.metrics                             # plain data
-    play = run.play("game", split="out")                 # decision by decision
-    run.memory.similar(observation, action)              # the most similar cases
+>>> import cbrcore as cbr
+>>> run = cbr.run("recipes/smoke/text_cbr_generated.yaml", seed=3)  # or cbr.open("runs/...")
+>>> len(run.metrics) == run.results["training"]["episodes"]  # plain data
+True
+>>> with run:
+...     first, *others = run.play(split="out")  # step by step
+...     why = run.why(first)  # cases with their relevance, admissible actions with pi
+...     alike = run.memory.similar(first.observation, first.decision.action)  # whatever tau says
+>>> why.decision == first.decision, f"{sum(why.probabilities.values()):.6f}"
+(True, '1.000000')
 
+In a notebook a run, its memory and the answer to why are shown as tables.
 Looking changes nothing in a run's folder, and the run may go on meanwhile. torch is imported when it is needed.
 """
 
@@ -19,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cbr_open.play import Play
-from cbrcore.console import checked_recipe, overrides_of, plugins_of
+from cbrcore.console import checked_recipe, overrides_of, plugins_of, run_folder
 from cbrcore.cycle.runner import Seat
 from cbrcore.errors import CbrError, RunFolderError, suggest
 from cbrcore.interfaces import CaseStore, Memory
@@ -35,12 +41,13 @@ from cbrcore.types import Match
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from cbr_open.why import Why
     from cbrcore.config import Recipe
     from cbrcore.cycle.retriever import Retriever
     from cbrcore.plugins import PluginReport
     from cbrcore.runs.assemble import Parts
     from cbrcore.runs.checkpoint import Progress
-    from cbrcore.types import Action, Case, Observation
+    from cbrcore.types import Action, Case, Observation, Transition
 
 log = logging.getLogger(__name__)
 
@@ -71,12 +78,14 @@ def run(
 
 
 def open(path: Path | str, *, plugins: Sequence[Path | str] = ()) -> Run:
-    """The run in a folder, to look at; nothing in the folder changes, and the run may go on meanwhile.
+    """The run in a folder, or in a shared file (FILE.cbr), to look at; nothing there changes, and the run may go
+    on meanwhile.
 
     Raises:
         RunFolderError: the folder holds no run.
+        CbrError: the file is damaged, or needs a plugin that is not installed.
     """
-    return Run(path, plugins_of(list(map(Path, plugins))))
+    return Run(run_folder(Path(path)), plugins_of(list(map(Path, plugins))))
 
 
 class Run:
@@ -99,6 +108,11 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        from cbr_open.notebook import run_html
+
+        return run_html(self)
 
     def __enter__(self) -> Run:
         return self
@@ -263,6 +277,16 @@ class Run:
             self._playing.leave(why)
             self._playing = None
 
+    def why(self, step: Transition) -> Why:
+        """Why a step of this run's play was taken: cases with their relevance, admissible actions with pi.
+
+        Raises:
+            CbrError: the step was not taken by an agent.
+        """
+        from cbr_open.why import Why
+
+        return Why.of(step, self.parts.reasoner)
+
     # -- its cases ---------------------------------------------------------------------------------------------
 
     @property
@@ -295,6 +319,11 @@ class RunMemory:
 
     def __repr__(self) -> str:
         return f"RunMemory({len(self)} cases of {str(self._run)!r})"
+
+    def _repr_html_(self) -> str:
+        from cbr_open.notebook import memory_html
+
+        return memory_html(self)
 
     def __len__(self) -> int:
         return len(self.store)

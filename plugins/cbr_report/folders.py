@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cbr_report.checking import fault_of, lacking
 from cbr_report.runs import Plain, Run, SweepFile, read_metrics
+from cbrcore.console import run_folder
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.recipe.text import parse
 from cbrcore.runs.folder import METRICS_FILE, RECIPE_FILE, RESULTS_FILE, VERSIONS_FILE, damaged, read_json
@@ -36,7 +37,7 @@ def read_folders(folders: Sequence[Path]) -> Found:
         RunFolderError: a folder holds no run at all, or none of the runs can be read.
     """
     found, seen = Found(), set[Path]()
-    for folder in folders:
+    for folder in map(run_folder, folders):
         sweep = _sweep(folder, found.notes)
         for path in _run_folders(folder):
             if path.resolve() not in seen:

@@ -17,7 +17,7 @@ from cbrcore.console import PluginFiles, RunPath, echo, plugins_of, print_json, 
 from cbrcore.errors import printable
 
 if TYPE_CHECKING:
-    from cbr_watch.explanations import Explanation
+    from cbr_open.explanations import Explanation
     from cbr_watch.watching import Start, Step, Watcher
     from cbrcore import Action, Observation
 
@@ -109,7 +109,7 @@ class TextWatcher:
         return None
 
     def stepped(self, step: Step) -> None:
-        from cbr_watch.explanations import result_line
+        from cbr_open.explanations import result_line
 
         self._show(*result_line(step.result, scored=self._scored))
         if step.result.ending is not None:
@@ -119,7 +119,7 @@ class TextWatcher:
 
     def situation(self, observation: Observation) -> None:
         """What the agent sees and what it may do."""
-        from cbr_watch.explanations import score_text
+        from cbr_open.explanations import score_text
 
         self._show("title", f"step {observation.steps}, {score_text(observation, scored=self._scored)}")
         self._show("text", _wrapped(observation.text))
@@ -128,7 +128,7 @@ class TextWatcher:
 
     def decision(self, explained: Explanation) -> None:
         """What was decided, and why."""
-        from cbr_watch.explanations import decision_lines
+        from cbr_open.explanations import decision_lines
 
         for kind, text in decision_lines(explained):
             self._show(kind, text)

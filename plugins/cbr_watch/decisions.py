@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from cbr_open.explanations import Explanation
 from cbr_report.measures import main_measure
 from cbr_report.runs import Group, Runs, by_place
-from cbr_watch.explanations import Explanation
 from cbrcore.errors import CbrError
 from cbrcore.types import Action, Candidate, Observation, arity
 
 if TYPE_CHECKING:  # torch is loaded for a run that is played, not for every page
+    from cbr_open.compared import Compared
     from cbr_open.door import Run
-    from cbr_watch.watching import Compared, Start, Step
+    from cbr_watch.watching import Start, Step
     from cbrcore.cycle.reasoner import CaseBasedReasoner
 
 REUSE, FALLBACK = "reuse", "fallback"
@@ -173,7 +174,7 @@ class Finder:
         return None
 
     def stepped(self, step: Step) -> None:
-        from cbr_watch.watching import similarities_at
+        from cbr_open.compared import similarities_at
 
         self.steps += 1
         compared = similarities_at(self._reasoner, step.trace)

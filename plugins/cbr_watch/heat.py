@@ -10,10 +10,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from cbr_open.explanations import VERDICTS, origin_of, origin_text
 from cbr_report.charts import cut
 from cbr_report.theme import colour
 from cbr_watch.decisions import Example
-from cbr_watch.explanations import VERDICTS, origin_of, origin_text
 from cbrcore import Case
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from cbr_open.explanations import VERDICTS, Lines, decision_lines, origin_of, result_line
 from cbr_report.charts import can_draw, described
 from cbr_report.runs import Runs
 from cbr_report.tables import NOTHING, number, text_columns
 from cbr_watch.decisions import FALLBACK, REUSE, Example, decision_examples, shown
-from cbr_watch.explanations import VERDICTS, Lines, decision_lines, origin_of, result_line
 from cbr_watch.heat import context_text, heat_map, value_text
 from cbrcore import Case, Column, EntityTuple, Figure, Section, Table
 

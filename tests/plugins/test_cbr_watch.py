@@ -12,9 +12,10 @@ import pytest
 import typer
 
 import cbrcore as cbr
+from cbr_open.compared import policy_of
+from cbr_open.explanations import SHOWN, decision_lines, explain
 from cbr_watch.command import chosen
-from cbr_watch.explanations import SHOWN, decision_lines, explain
-from cbr_watch.watching import policy_of, watch
+from cbr_watch.watching import watch
 from cbrcore import Action, Candidate, Case, CbrError, Decision, Match, Provenance
 
 ROOT = Path(__file__).parents[2]

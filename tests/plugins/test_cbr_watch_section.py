@@ -18,7 +18,9 @@ from parts import TableEncoder
 from report_runs import LEVELS, TABLES, played, plugins, recipe_text, results, trained_run, twc_sweep, write_run
 
 from cbr_memory.memory import CaseMemory
+from cbr_open.compared import Compared, similarities_at
 from cbr_open.door import Run, newest_checkpoint
+from cbr_open.explanations import explain
 from cbr_paper.belong import read_paper
 from cbr_report.folders import read_folders
 from cbr_report.names import name_runs
@@ -41,12 +43,11 @@ from cbr_watch.decisions import (
     rank,
     shown,
 )
-from cbr_watch.explanations import explain
 from cbr_watch.heat import ABOVE, ADMISSIBLE, cut
 from cbr_watch.heat import REFUSED as REFUSED_SIGN
 from cbr_watch.heat import REUSED as REUSED_FRAME
 from cbr_watch.section import decision_figures, decision_table
-from cbr_watch.watching import Compared, Start, Step, similarities_at, watch
+from cbr_watch.watching import Start, Step, watch
 from cbrcore import Section
 from cbrcore.cycle.reasoner import Trace
 from cbrcore.cycle.retriever import Retriever
@@ -368,7 +369,7 @@ def test_a_part_that_breaks_costs_its_decisions_alone(copy, monkeypatch):
     def broken(reasoner, trace):
         raise ZeroDivisionError("of a plugin")
 
-    monkeypatch.setattr("cbr_watch.watching.similarities_at", broken)
+    monkeypatch.setattr("cbr_open.compared.similarities_at", broken)
     written = write_report([copy], plugins())
     assert written.notes == [f"{copy}: no decisions: ZeroDivisionError: of a plugin"]
     assert "about-decisions" not in written.page.read_text()

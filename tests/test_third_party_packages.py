@@ -1,5 +1,5 @@
-"""Packages that others could have written, each its own distribution on public names alone: pip installs them, their
-own tests pass, `cbr` says whose they are, and their recipes run."""
+"""Packages that others could have written, each its own distribution on public names alone: pip installs them,
+their own tests pass, `cbr` says whose they are, and their recipes run."""
 
 from __future__ import annotations
 

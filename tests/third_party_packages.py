@@ -26,7 +26,7 @@ IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(\.\w+)*(:\w+)?")
 
 @dataclass(frozen=True)
 class Package:
-    """A package as its author has it: ``pyproject.toml``, ``README.md``, the module, ``recipe*.yaml``, ``tests/``."""
+    """A package as its author has it: ``pyproject.toml``, ``README.md``, the module, recipes, ``tests/``."""
 
     folder: Path
 

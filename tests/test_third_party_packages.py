@@ -3,18 +3,38 @@ their own tests pass, `cbr` says whose they are, and their recipes run."""
 
 from __future__ import annotations
 
+import functools
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from third_party_packages import THIRD_PARTY, Installed, Package, install, private_names
 
+GENERATED = ("environment.source=generate", "environment.games_per_split=2", "environment.max_steps=20",
+             "evaluation.passes=1", "evaluation.random_passes=1", "run.episodes=2")  # fmt: skip
+CASES = ("text_encoder={use: cbr_text_encoders/untrained, dim: 24}", "context_encoder.heads=4",
+         "training.pretrain.episodes=2", "training.pretrain.epochs=2")  # fmt: skip
+SMALL = {
+    ("cbr_itq", "recipe.yaml"): (*GENERATED, *CASES, "quantizer.bits=16", "agent.hidden=8"),
+    ("cbr_drrn", "recipe_twc.yaml"): (*GENERATED, "agent.hidden=8", "agent.embedding=8", "learner.batch=8"),
+    ("cbr_drrn", "recipe_cbr_twc.yaml"): (*GENERATED, *CASES, "agent.hidden=8", "learner.batch=8"),
+}
+"""(package, its recipe) -> settings with which that takes seconds and needs no games."""
+
 PACKAGES = sorted(path.parent for path in THIRD_PARTY.glob("*/pyproject.toml"))
 NAMES = [path.name for path in PACKAGES]
 
 
-@pytest.fixture(scope="module", params=PACKAGES, ids=NAMES)
-def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    return install(request.param, tmp_path_factory.mktemp(request.param.name))
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Installed]:
+    """An installed package, by its folder's name."""
+    return functools.cache(lambda name: install(THIRD_PARTY / name, tmp_path_factory.mktemp(name)))
+
+
+@pytest.fixture(params=NAMES)
+def installed(request: pytest.FixtureRequest, theirs: Callable[[str], Installed]) -> Installed:
+    return theirs(request.param)
 
 
 @pytest.mark.parametrize("folder", PACKAGES, ids=NAMES)
@@ -77,3 +97,14 @@ def test_its_recipes_are_valid_and_use_it(installed: Installed):
         done = installed.cbr("check", recipe)
         assert done.returncode == 0, done.stderr
         assert f"{installed.package.module}/" in recipe.read_text()
+
+
+@pytest.mark.parametrize(("name", "recipe"), SMALL, ids="-".join)
+def test_its_recipe_runs_and_the_run_says_with_which_version(name: str, recipe: str, theirs, cache_dir, tmp_path):
+    package, run = theirs(name), tmp_path / "run"
+    sets = [word for setting in SMALL[name, recipe] for word in ("--set", setting)]
+    done = package.cbr("run", recipe, *sets, "--out", run, CBR_CACHE=str(cache_dir))
+    assert done.returncode == 0, done.stderr
+    assert (run / "results.json").is_file()
+    project, plugins = package.package.project, json.loads((run / "versions.json").read_text())["plugins"]
+    assert plugins[package.package.module] == f"{project['name']} {project['version']}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -20,9 +20,8 @@ SMALL_CASES = ("text_encoder={use: cbr_text_encoders/untrained, dim: 24}", "cont
 
 
 def cbr(*words: object) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "cbrcore.cli", *map(str, words)], capture_output=True, text=True, check=False
-    )
+    command = Path(sysconfig.get_path("scripts")) / "cbr"
+    done = subprocess.run([command, *map(str, words)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -49,9 +49,9 @@ def test_a_resumed_run_ends_with_the_same_bytes(recipe: Path, further: tuple[str
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_it_learns_to_tidy_up_in_far_fewer_steps_than_chance(seed: int, tmp_path: Path):
-    """Two generated houses, 60 plays of each: steps of the sampled policy in houses of the same objects."""
+    """Two generated houses, 40 plays of each: steps of the sampled policy and of chance."""
     settings = (*GENERATED, "learner.batch=32", "agent.hidden=32", "agent.embedding=32", "training.update_every=2",
                 "evaluation.splits=[train]", "evaluation.modes=[sampled]", "evaluation.passes=10")  # fmt: skip
-    folder = run(PLAIN, tmp_path / "run", *settings, "run.episodes=60", f"seed={seed}")
+    folder = run(PLAIN, tmp_path / "run", *settings, "run.episodes=40", f"seed={seed}")
     found = json.loads((folder / "results.json").read_text())["evaluation"]["train"]
-    assert found["steps"]["mean"] < 0.6 * found["random"]["steps"]["mean"], found
+    assert found["steps"]["mean"] < 0.5 * found["random"]["steps"]["mean"], found

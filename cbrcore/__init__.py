@@ -16,7 +16,7 @@ _WHERE = {
         "ComponentConfig", "MemoryConfig", "NestedPart", "NoSettings", "Part", "ReuseConfig", "Settings",
         "TrainingConfig", "cache_dir", "expand_path",
     ),
-    "cycle.reasoner": ("CaseBasedReasoner",),
+    "cycle.reasoner": ("CaseBasedReasoner", "Trace"), "cycle.retriever": ("Retriever",),
     "errors": ("CbrError", "GameError", "ModelError", "RunFailed", "closest", "suggest"),
     "hookspecs": ("API_VERSION", "hookimpl"),
     "interfaces": (
@@ -47,7 +47,8 @@ __all__ = ["__version__", *sorted([*_MODULE_OF, *_DOOR])]
 
 if TYPE_CHECKING:
     from cbrcore.config import *  # noqa: F403
-    from cbrcore.cycle.reasoner import CaseBasedReasoner as CaseBasedReasoner
+    from cbrcore.cycle.reasoner import *  # noqa: F403
+    from cbrcore.cycle.retriever import *  # noqa: F403
     from cbrcore.errors import *  # noqa: F403
     from cbrcore.hookspecs import *  # noqa: F403
     from cbrcore.interfaces import *  # noqa: F403
@@ -65,8 +66,7 @@ def __getattr__(name: str) -> Any:
         module = f"{__name__}.{_MODULE_OF[name]}"
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(module), name)
-    globals()[name] = found
+    globals()[name] = found = getattr(import_module(module), name)
     return found
 
 

@@ -55,6 +55,7 @@ SLOW = (
     "test_pretraining.py::test_a_retriever_that_is_made_anew_leaves_nothing_of_the_one_before",
     "test_pretraining.py::test_the_command_pretrains_and_a_recipe_points_to_it",
     "test_resuming.py::test_what_starts_a_run_is_done_once_and_may_be_gone_afterwards",
+    "test_third_party_llm.py",
     "test_third_party_twx.py",
     "test_thirdparty.py::test_an_outsider_adds_a_command_a_figure_and_a_learner",
     "test_variants_encoders.py::test_every_context_encoder_trains_on_twc",

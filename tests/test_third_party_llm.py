@@ -1,4 +1,4 @@
-"""The package cbr_llm of tests/third_party, installed by pip: its tests pass; it makes a model, and cbr runs it."""
+"""The package cbr_llm of tests/third_party, installed by pip: its tests pass, it makes a model, cbr runs it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TINY = (
 )
 SMALL = (
     "environment={use: cbr_twc/twc, source: generate, level: easy, games_per_split: 2, max_steps: 15}",
-    "text_encoder={use: cbr_text_encoders/untrained}", "context_encoder.heads=4", "quantizer={use: cbr_vq/vq, parts: 8}",
+    "text_encoder={use: cbr_text_encoders/untrained}", "context_encoder.heads=4",
     "training.pretrain.episodes=2", "evaluation={passes: 1, random_passes: 1}", "run={episodes: 2}",
 )  # fmt: skip
 
@@ -40,7 +40,11 @@ def test_its_own_tests_pass(llm: Site):
 @pytest.mark.parametrize("agent", ["llm", "reviser"])
 def test_its_recipe_runs_and_repeats_itself(agent: str, llm: Site, tmp_path: Path):
     rows = []
-    sets = [word for setting in (*SMALL, f"agent.use=cbr_llm/{agent}") for word in ("--set", setting)]
+    sets = [
+        word
+        for setting in (*SMALL, f"agent={{use: cbr_llm/{agent}, model: tiny-model}}")
+        for word in ("--set", setting)
+    ]
     for name in ("once", "again"):
         done = llm.cbr("run", llm.source / "recipe.yaml", *sets, "--out", tmp_path / name)
         assert done.returncode == 0, done.stderr
@@ -52,7 +56,7 @@ def test_its_recipe_runs_and_repeats_itself(agent: str, llm: Site, tmp_path: Pat
 
 
 def test_a_model_that_is_not_here_is_told_without_a_traceback(llm: Site, tmp_path: Path):
-    missing = ("--set", "agent.model=nobody/nothing", "--out", tmp_path / "run")
+    missing = ("--set", SMALL[0], "--set", "agent.model=nobody/nothing", "--out", tmp_path / "run")
     done = llm.cbr("run", llm.source / "recipe_llm.yaml", *missing, HF_HUB_CACHE=str(tmp_path))
     assert done.returncode == 2
     assert "'nobody/nothing' is no folder" in done.stderr

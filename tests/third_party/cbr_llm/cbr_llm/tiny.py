@@ -152,6 +152,9 @@ def weighted_loss(model: Any, tokens: Tensor, weights: Tensor) -> Tensor:
 
 def _write(model: Any, tokenizer: Any, out: Path, note: str) -> None:
     """The whole folder or nothing."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
     unfinished = out.with_name(f".{out.name}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     model.save_pretrained(unfinished)

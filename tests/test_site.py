@@ -22,7 +22,7 @@ from cbr_show.describing import WRITTEN, describe
 from cbrcore import __all__ as names
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe.model import settings_class
-from cbrcore.registry import KINDS
+from cbrcore.registry import HOOK_OF_KIND, KINDS
 
 DONE = 'document.body.dataset.drawn = "1";'
 """The pages draw nothing by themselves that a probe would have to wait for."""
@@ -59,7 +59,7 @@ def test_every_plugin_has_a_page_and_every_kind(site):
     assert {path.stem for path in site.glob("kinds/*.html")} == set(KINDS)
     for kind in KINDS:
         page = (site / "kinds" / f"{kind}.html").read_text()
-        assert f"register_{kind}"[: len("register_") + 4] in page
+        assert HOOK_OF_KIND[kind] in page
         assert "my_plugin/__init__.py" in page
         assert "Suite" in page
 
@@ -121,6 +121,38 @@ def test_formulas_and_pictures_stand_in_the_pages(site):
     for page in (ROOT / "docs" / "paper").glob("*.md"):
         if page.name not in ("index.md", "readings.md"):
             assert 'class="cbr-picture"' in pages[f"paper/{page.stem}.html"], page
+
+
+def pictures() -> dict[str, str]:
+    """Name -> SVG, as docs/site/pictures.py draws it."""
+    code = "import json, pictures; print(json.dumps({p.__name__: p().svg() for p in pictures.PICTURES}))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT / "docs" / "site", capture_output=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def test_the_pictures_are_those_that_the_script_draws_and_nothing_is_cut_off():
+    drawn = pictures()
+    assert {path.stem for path in (ROOT / "docs" / "images").glob("*.svg")} == set(drawn)
+    for name, svg in drawn.items():
+        mended = f"python docs/site/pictures.py draws {name}.svg anew"
+        assert (ROOT / "docs" / "images" / f"{name}.svg").read_text() == svg, mended
+        words = r'<text class="(\w*)" x="([\d.]+)" y="([\d.]+)" text-anchor="(\w+)">(.*?)</text>'
+        height = float(re.search(r'viewBox="0 0 440 (\d+)"', svg)[1])
+        for style, x, y, anchor, said in re.findall(words, svg):
+            width = len(unescape(said)) * (6.2 if style == "small" else 7.3)
+            left = float(x) - {"start": 0, "middle": width / 2, "end": width}[anchor]
+            assert left >= 0, (name, said)
+            assert left + width <= 440, (name, said)
+            assert float(y) < height - 3, (name, said)
+
+
+def test_every_picture_says_what_is_on_it(site):
+    for page in SOURCES:
+        assert all(len(said) > 40 for said in re.findall(r"!\[(.*?)\]\(", page.read_text())), page
+    framed = re.findall(r'role="img" aria-label="([^"]+)"', (site / "paper" / "cycle.html").read_text())
+    assert len(framed) == 1
 
 
 @pytest.fixture(scope="module")

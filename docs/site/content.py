@@ -23,7 +23,6 @@ def with_pictures(html: str, page: str, docs: Path) -> str:
         svg = (docs / posixpath.dirname(page) / source).read_text(encoding="utf-8")
         if 'class="cbr-picture"' not in svg:
             return found[0]
-        svg = re.sub(r"<style>.*?</style>", "", svg, flags=re.DOTALL)
         return f'<span class="cbr-frame" role="img" aria-label="{said}">{svg.strip()}</span>'
 
     return PICTURE.sub(drawn, html)

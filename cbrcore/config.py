@@ -1,6 +1,6 @@
 """Settings: the base class of every component's config, and the recipe's own sections.
 
-Defaults are the paper's values (or our reading of them, README "How we read the paper"). Every field
+Defaults are the paper's values (or our reading of them, docs/paper/readings.md). Every field
 has a description and bounds; ``cbr show PLUGIN/NAME`` prints them.
 """
 

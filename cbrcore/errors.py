@@ -1,6 +1,6 @@
 """Every failure that a user can cause is a `CbrError`; the command line prints it without a traceback.
 
-An error says what is wrong, where, and ends with what to type. Exit codes (README, "Exit codes"):
+An error says what is wrong, where, and ends with what to type. Exit codes (docs/commands.md):
 2 for wrong input (the default here), 1 for a run that failed, 130 for an interrupted run.
 """
 

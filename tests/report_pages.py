@@ -160,8 +160,12 @@ def find_browser() -> str:
     return found
 
 
-def shown(page: Path, folder: Path, body: str, *options: str) -> dict[str, Any]:
-    """What the page tells in a browser, and `body`: JavaScript that returns an object, run when all is drawn."""
+def shown(page: Path, folder: Path, body: str, *options: str, address: str | None = None) -> dict[str, Any]:
+    """What the page tells in a browser, and `body`: JavaScript that returns an object, run when all is drawn.
+
+    Args:
+        address: of `folder` where it is served; None: the page is read as a file.
+    """
     text, copy = page.read_text(), folder / "page.html"
     text = text.replace("<head>", f"<head>{ERRORS}", 1)
     before, after = text.rsplit("</body>", 1)
@@ -169,7 +173,8 @@ def shown(page: Path, folder: Path, body: str, *options: str) -> dict[str, Any]:
     done = subprocess.run(
         [
             find_browser(), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}",
-            *options, "--virtual-time-budget=20000", "--dump-dom", copy.as_uri(),
+            *options, "--virtual-time-budget=20000", "--dump-dom",
+            copy.as_uri() if address is None else f"{address}/{copy.name}",
         ],
         capture_output=True, text=True, timeout=240, check=True,
     )  # fmt: skip

@@ -1,140 +1,234 @@
-"""What README and CONTRIBUTING say is run: every block of them, and every command that a sentence names."""
+"""What the pages say is run: every block of README, CONTRIBUTING and docs/, and every command that is named."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from doc_pages import PAGES, PLUGIN_PAGES, ROOT, blocks, commands_in, file_name, name_of, ours_of, prose
+from markdown.extensions.toc import slugify
 from slow_tests import SLOW, is_slow
 
 from cbrcore import hookspecs
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import read_recipe_text, shipped
+from cbrcore.registry import KINDS
 
-ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+README, CONTRIBUTING = PAGES[:2]
+DOCS = ROOT / "docs"
+WRITING = DOCS / "write_a_plugin.md"
 SMOKE = ROOT / "recipes" / "smoke" / "text_cbr_generated.yaml"
+EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=name_of)
 
 
-def blocks(language: str, text: str = README) -> list[str]:
-    return [body for name, body in BLOCK.findall(text) if name == language]
-
-
-def python_with(word: str) -> str:
-    (found,) = (body for body in blocks("python") if word in body)
-    return found
-
-
-@pytest.mark.parametrize("text", [README, CONTRIBUTING], ids=["README", "CONTRIBUTING"])
-def test_every_block_is_of_a_kind_that_is_tested(text):
+@EVERY_PAGE
+def test_every_block_is_of_a_kind_that_is_tested(page):
     """Commands (sh), programs (python) and recipes (yaml) are run below; text is what they print, or a layout."""
-    assert {name for name, _ in BLOCK.findall(text)} <= {"sh", "python", "yaml", "text"}
+    opened = re.findall(r"^\s*```(.+)$", page.read_text(), re.MULTILINE)
+    assert set(opened) <= {"sh", "python", "yaml", "text"}
+    assert len(opened) * 2 == len(re.findall(r"^\s*```", page.read_text(), re.MULTILINE))
+    assert len(opened) == len(blocks(page, "sh", "python", "yaml", "text")), "a block is indented, or has no end"
 
 
-def test_the_recipe_in_the_readme_is_valid():
-    (text,) = blocks("yaml")
-    assert read_recipe_text(text, "README.md", registry=load_plugins().registry).uses_cases
+# recipes
+
+
+RECIPES = [(page, text) for page in PAGES for text in blocks(page, "yaml")]
+WHOLE = [(page, text) for page, text in RECIPES if re.search(r"^schema: 1$", text, re.MULTILINE)]
+PARTS = [pair for pair in RECIPES if pair not in WHOLE]
+
+
+def ids(pairs: list[tuple[Path, str]]) -> list[str]:
+    return [f"{name_of(page)}-{text.splitlines()[0].strip('# ')}" for page, text in pairs]
+
+
+@pytest.mark.parametrize(("page", "text"), WHOLE, ids=ids(WHOLE))
+def test_a_recipe_of_a_page_is_valid(page, text):
+    read_recipe_text(text, name_of(page), registry=load_plugins().registry)
+
+
+@pytest.mark.parametrize(("page", "text"), PARTS, ids=ids(PARTS))
+def test_a_part_of_a_recipe_on_a_page_goes_into_a_whole_one(page, text, here, tmp_path, monkeypatch):
+    """Top-level keys that stand instead of those of the smoke recipe."""
+    import yaml
+
+    monkeypatch.setenv("CBR_GAMES", str(tmp_path))
+    (tmp_path / "twc" / "easy").mkdir(parents=True)
+    whole = yaml.safe_load(SMOKE.read_text()) | yaml.safe_load(text)
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(whole))
+    done = here("check", tmp_path / "recipe.yaml")
+    assert done.returncode == 0, done.stderr
 
 
 # python
 
 
-@pytest.mark.usefixtures("site")
-def test_the_plugin_in_the_readme_runs_and_passes_its_own_suite(tmp_path, cbr):
-    (tmp_path / "early_bird.py").write_text(python_with("# early_bird.py"))
-    (tmp_path / "test_early_bird.py").write_text(python_with("RetainPolicySuite"))
-    tested = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "."],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert "5 passed" in tested.stdout, tested.stdout
-    arguments = ["--plugin", tmp_path / "early_bird.py", "--set", "retain_policy.use=early_bird/early_bird"]
-    done = cbr("run", SMOKE, *arguments, "--out", tmp_path / "run")
+@pytest.fixture(scope="module")
+def a_run(cbr, tmp_path_factory) -> Path:
+    """A small run, for programs that open one."""
+    folder = tmp_path_factory.mktemp("runs") / "one"
+    done = cbr("run", SMOKE, "--out", folder)
     assert done.returncode == 0, done.stderr
+    return folder
 
 
 @pytest.mark.usefixtures("site")
-def test_the_command_and_the_report_section_in_the_readme_work(tmp_path, cbr):
-    (tmp_path / "outsider.py").write_text(python_with("# outsider.py"))
-    hello = cbr("hello", "--name", "you", "--plugin", "outsider.py", cwd=tmp_path)
-    assert (hello.returncode, hello.stdout) == (0, "hello, you\n"), hello.stderr
-    assert cbr("run", SMOKE, "--out", tmp_path / "runs" / "one").returncode == 0
-    report = cbr("report", "runs/one", "--no-decisions", "--plugin", "outsider.py", cwd=tmp_path)
-    assert report.returncode == 0, report.stderr
-    assert "Longest episodes" in (tmp_path / "runs" / "one" / "report.html").read_text()
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name_of)
+def test_the_programs_of_a_page_run(page, tmp_path, cache_dir, request):
+    """Blocks that are files are written, their tests pass, and programs run in that folder one after the other."""
+    programs = blocks(page, "python")
+    files = {file_name(block): block for block in programs if file_name(block)}
+    for name, block in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(block)
+    for name in set(re.findall(r"open\(\"(runs/[\w-]+)\"\)", "".join(programs))):
+        shutil.copytree(request.getfixturevalue("a_run"), tmp_path / name)
+    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "."]
+    jobs = [["-c", block] for block in programs if not file_name(block)]
+    jobs += [tests] if any("test_" in name for name in files) else []
+    assert jobs or set(files) <= tried_elsewhere(), f"nothing runs {sorted(files)}"
+    for job in jobs:
+        env = {**os.environ, "CBR_CACHE": str(cache_dir)}
+        done = subprocess.run(
+            [sys.executable, *job], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_python_door_in_the_readme_works(tmp_path, cache_dir, monkeypatch):
-    monkeypatch.setenv("CBR_CACHE", str(cache_dir))
+def tried_elsewhere() -> set[str]:
+    """Files that a page's `cbr ... --plugin FILE` lines or a test below use."""
+    return set(re.findall(r"--plugin (\w+\.py)", "".join(page.read_text() for page in PAGES)))
+
+
+def test_the_python_door_prints_what_it_did(tmp_path, cache_dir):
+    (program,) = (block for block in blocks(DOCS / "python.md", "python") if "import cbrcore as cbr" in block)
     done = subprocess.run(
-        [sys.executable, "-c", python_with("import cbrcore as cbr")],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+        [sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "CBR_CACHE": str(cache_dir)},
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert re.fullmatch(r"\d+ [\d.]+", lines[0])
     assert all(line.startswith(("agent ", "reuse ")) for line in lines[1:3])
 
 
+def python_with(word: str) -> str:
+    (found,) = (body for body in blocks(WRITING, "python") if word in body)
+    return found
+
+
+@pytest.mark.usefixtures("site")
+def test_the_plugin_in_a_loose_file_runs(tmp_path, cbr):
+    (tmp_path / "early_bird.py").write_text(python_with("# early_bird.py"))
+    arguments = ["--plugin", tmp_path / "early_bird.py", "--set", "retain_policy.use=early_bird/early_bird"]
+    done = cbr("run", SMOKE, *arguments, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.usefixtures("site")
+def test_the_command_and_the_report_section_of_a_loose_file_work(tmp_path, cbr, a_run):
+    (tmp_path / "outsider.py").write_text(python_with("# outsider.py"))
+    hello = cbr("hello", "--name", "you", "--plugin", "outsider.py", cwd=tmp_path)
+    assert (hello.returncode, hello.stdout) == (0, "hello, you\n"), hello.stderr
+    shutil.copytree(a_run, tmp_path / "runs" / "one")
+    report = cbr("report", "runs/one", "--no-decisions", "--plugin", "outsider.py", cwd=tmp_path)
+    assert report.returncode == 0, report.stderr
+    assert "Longest episodes" in (tmp_path / "runs" / "one" / "report.html").read_text()
+
+
+@pytest.mark.usefixtures("site")
+def test_the_tour_can_be_made(tmp_path, cbr):
+    """Each command of ours on the page, in its order, in one folder."""
+    tour = DOCS / "tour.md"
+    for block in blocks(tour, "yaml"):
+        (tmp_path / file_name(block)).write_text(block)
+    lines = [line for block in blocks(tour, "sh") for line in commands_in(block) if line.startswith("cbr ")]
+    assert len(lines) >= 10
+    printed = {}
+    for line in lines:
+        done = cbr(*shlex.split(line)[1:], cwd=tmp_path)
+        assert done.returncode == 0, (line, done.stderr)
+        printed[line] = done.stdout
+    assert "because" in printed["cbr play runs/quickstart --split out"]
+    assert "nearest neighbours" in printed["cbr cases show runs/quickstart 1"]
+    assert (tmp_path / "runs" / "quickstart" / "report.html").exists()
+    assert "with_cases" in (tmp_path / "runs" / "mine" / "report.md").read_text()
+
+
 # commands
 
-OTHERS = ("python3 -m venv", ". .venv", "pip install", "export ", "for ", "do", "done", "cd ", "python -m pytest",
-          "ruff ", "mypy ")  # fmt: skip
+OTHERS = (
+    "python3 -m venv", ". .venv", "pip install", "export ", "for ", "done", "cd ", "python -m pytest", "ruff ",
+    "mypy ", "python -m mypy", "mkdocs ", "jupyter ", "python ",
+)  # fmt: skip
 """Words with which lines begin that are no commands of ours; CI runs the installing and testing ones."""
-
-
-def commands_in(block: str) -> list[str]:
-    """The simple commands of a block: continued lines joined, comments and loops taken off."""
-    joined = block.replace("\\\n", " ")
-    plain = re.sub(r"\s#.*$", "", joined, flags=re.MULTILINE)
-    return [part.strip() for part in re.split(r"&&|;|\n", plain) if part.strip()]
-
-
-COMMANDS = [
-    line.removeprefix("do ").strip()
-    for text in (README, CONTRIBUTING)
-    for block in blocks("sh", text)
-    for line in commands_in(block)
+BLOCKS = [block for page in PAGES for block in blocks(page, "sh")] + [
+    "\n".join(re.split(r"\s{2,}[^\s#-]", line)[0] for line in ours_of(block))
+    for page in PLUGIN_PAGES
+    for block in blocks(page, "", "sh")
 ]
+COMMANDS = [line for block in BLOCKS for line in commands_in(block) if line != "do"]
 OURS = sorted({line for line in COMMANDS if line.startswith("cbr ")})
+OF_A_PAGE = ("hello", "runs")
+"""Commands that a page's own plugin offers, or one that `cbr new-plugin` writes."""
 
 
 def test_every_line_of_the_blocks_is_a_command_that_is_known():
     assert [line for line in COMMANDS if not line.startswith(("cbr ", *OTHERS))] == []
 
 
+@pytest.fixture(scope="session")
+def commands_of(here):
+    """What `cbr WORDS --help` lists under its commands."""
+
+    def listed(*words: str) -> list[str]:
+        return re.findall(r"^[^\w-]+([a-z][a-z-]*)  +[A-Z]", here(*words, "--help").stdout, re.MULTILINE)
+
+    return listed
+
+
+def check_command(words: list[str], here, commands_of) -> None:
+    """It exists, and so do its options."""
+    name, *rest = words[1:]
+    within = commands_of(name)
+    sub = rest[:1] if rest[:1] and rest[0] in within else ["list"] if "list" in within else []
+    helped = here(name, *sub, "--help")
+    assert helped.returncode == 0, words
+    for option in (word.partition("=")[0] for word in rest if word.startswith("--")):
+        assert re.search(rf"{option}\b", helped.stdout), (words, option)
+
+
 @pytest.mark.parametrize("line", OURS)
-def test_the_command_of_a_block_exists_with_its_options_and_recipe(line, here, monkeypatch, tmp_path):
+def test_the_command_of_a_block_exists_with_its_options_and_recipe(line, here, commands_of, monkeypatch, tmp_path):
     (tmp_path / "twc" / "easy").mkdir(parents=True)
     monkeypatch.setenv("CBR_GAMES", str(tmp_path))  # recipes name it
-    words = shlex.split(line.replace("$", "").replace("{", "").replace("}", ""))
-    name, *rest = words[1:]
-    if name not in ("hello",):  # README's own plugin
-        sub = rest[:1] if name == "games" else []
-        helped = here(name, *sub, "--help")
-        assert helped.returncode == 0, line
-        for option in (word for word in rest if word.startswith("--")):
-            assert option in helped.stdout, (line, option)
-    recipe = next((word for word in rest if word.endswith(".yaml")), None)
+    words = shlex.split(re.sub(r"[${}]", "", line) if "{use" not in line else line.replace("$", ""))
+    words = words[: words.index("|")] if "|" in words else words
+    if words[1] not in OF_A_PAGE:
+        check_command(words, here, commands_of)
+    recipe = next((word for word in words[2:] if re.match(r"recipes/.*\.yaml$", word)), None)
     if recipe is not None and "$" not in line:
         assert shipped(Path(recipe)), recipe
-        sets = [part for a, b in pairwise(rest) if a == "--set" for part in ("--set", b)]
-        loose = any(word.startswith("early_bird") for word in rest)
+        sets = [part for a, b in pairwise(words) if a == "--set" for part in ("--set", b)]
+        loose = "--plugin" in words or "cbr sweep" in line
         checked = here("check", recipe, *([] if loose else sets))
         assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.parametrize("page", [*PAGES, *PLUGIN_PAGES], ids=name_of)
+def test_every_command_and_option_that_a_sentence_names_exists(page, here, commands_of):
+    for line in re.findall(r"`(cbr [a-z][^`]+)`", prose(page).replace("\n", " ")):
+        words = [word.strip("[],.…") for word in line.replace("\\", "").replace("|", " ").split()]
+        if words[1] in OF_A_PAGE:
+            continue
+        check_command([word for word in words if word], here, commands_of)
 
 
 def test_ci_runs_the_commands_that_install_and_test():
@@ -145,52 +239,78 @@ def test_ci_runs_the_commands_that_install_and_test():
         "python -m pytest -n auto --dist loadfile",
     ):
         assert line in ci
-        assert line.replace(" -q", "") in README
+        assert line.replace(" -q", "") in README.read_text()
     for line in ("ruff check .", "ruff format --check .", "mypy cbrcore plugins"):
         assert line in ci
-        assert line in CONTRIBUTING
+        assert line in CONTRIBUTING.read_text()
 
 
-def test_every_command_and_option_in_the_readme_exists(here):
-    for line in re.findall(r"`(cbr [^`]+)`", README):
-        words = line.replace("\\", "").replace("|", " ").split()
-        helped = here(words[1], "--help")
-        assert helped.returncode == 0, line
-        for option in re.findall(r"--[\w-]+", line):
-            assert option in helped.stdout, (line, option)
-
-
-def test_every_command_is_in_the_readme(here):
-    names = re.findall(r"^[^\w-]+([a-z][a-z-]*)  +[A-Z]", here("--help").stdout, re.MULTILINE)
+def test_every_command_is_on_its_page(commands_of):
+    names = commands_of()
     assert {"run", "check"} <= set(names)
-    assert [name for name in names if f"cbr {name}" not in README] == []
+    page = (DOCS / "commands.md").read_text()
+    assert [name for name in names if f"cbr {name}" not in page] == []
 
 
 def test_every_hook_is_documented():
     hooks = [name for name in vars(hookspecs) if name.startswith("register_")]
-    assert len(hooks) == 17
+    assert len(hooks) == len(KINDS) >= 17
+    text = WRITING.read_text().replace("\n", " ")
     for name in hooks:
         assert getattr(hookspecs, name).__doc__
-        assert name.removeprefix("register_").replace("_", " ") in README.replace("\n", " "), name
+        assert name.removeprefix("register_").replace("_", " ") in text, name
 
 
-@pytest.mark.parametrize(
-    "path", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("plugins/*/README.md")], ids=str
-)
-def test_files_named_in_the_docs_exist(path):
-    text = path.read_text()
-    named = re.findall(r"`((?:cbrcore|plugins|recipes|tests)/[\w./-]+)`", text)
+# files, links, lists
+
+
+@pytest.mark.parametrize("page", [*PAGES, *PLUGIN_PAGES], ids=name_of)
+def test_files_named_in_the_docs_exist(page):
+    named = re.findall(r"`((?:cbrcore|plugins|recipes|tests|docs)/[\w./-]+)`", page.read_text())
     missing = [name for name in named if not (ROOT / name.rstrip("/")).exists()]
     assert missing == []
 
 
+MADE = {DOCS / "reference", DOCS / "kinds"}
+"""Folders of pages that are made when the site is built."""
+
+
+def anchors(page: Path) -> set[str]:
+    return {slugify(title.replace("`", ""), "-") for title in re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *PLUGIN_PAGES], ids=name_of)
+def test_every_link_leads_to_a_file_and_a_title_in_it(page):
+    """Where the text is read as it is; the site's links are looked at when it is built."""
+    targets = re.findall(r"\]\(([^)\s]+)\)", prose(page))
+    for target in (each for each in targets if not re.match(r"https?:", each)):
+        file, _, anchor = target.partition("#")
+        there = (page.parent / file).resolve() if file else page
+        if MADE & {there.parent}:
+            continue  # tests/test_site.py builds it, and looks at the links
+        there = there / "README.md" if (there / "README.md").exists() else there
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there), target
+
+
+def test_the_numbers_on_the_first_pages_are_those_of_the_results():
+    known = "".join(page.read_text() for page in (DOCS / "results").glob("*.md"))
+    for page in (README, DOCS / "index.md"):
+        figures = set(re.findall(r"\d+\.\d+ ± \d+\.\d+|\d+\.\d %", prose(page)))
+        assert len(figures) > 15
+        assert [each for each in figures if each not in known] == []
+
+
 def test_the_house_in_contributing_is_the_house():
-    (house,) = blocks("text", CONTRIBUTING)
+    house = blocks(CONTRIBUTING, "text")[0]
     folders = re.findall(r"^  (\w+/)", house, re.MULTILINE)
     modules = re.findall(r"^  ([a-z ]+?)   ", house, re.MULTILINE)
     named = [*folders, *(f"{name}.py" for line in modules for name in line.split())]
     assert len(named) > 10
     assert [name for name in named if not (ROOT / "cbrcore" / name).exists()] == []
+    top = re.findall(r"^([\w./]+)  ", house, re.MULTILINE)
+    assert {"cbrcore/", "plugins/", "docs/", "mkdocs.yml"} <= set(top)
+    assert [name for name in top if not (ROOT / name).exists()] == []
 
 
 def test_every_fault_in_the_table_names_a_test_that_there_is():

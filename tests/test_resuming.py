@@ -215,9 +215,9 @@ def test_a_recipe_that_was_edited_by_hand_is_told_from_the_one_that_began(toy, c
     assert "put these settings back" in done.stderr
 
 
-def test_the_table_of_what_may_change_is_the_readme(toy):
-    readme = (TESTS.parent / "README.md").read_text(encoding="utf-8")
-    (table,) = re.findall(r"\| may be another at a resume \|.*?\n\n", readme, re.DOTALL)
+def test_the_table_of_what_may_change_is_that_of_the_page(toy):
+    page = (TESTS.parent / "docs" / "runs.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"\| may be another at a resume \|.*?\n\n", page, re.DOTALL)
     rows = [re.findall(r"`([\w.]+)`", line.split("|")[1]) for line in table.strip().splitlines()[2:]]
     assert [path for row in rows for path in row] == list(MAY_CHANGE)
 

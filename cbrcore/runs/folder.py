@@ -1,4 +1,4 @@
-"""The run folder: what a run leaves behind for people and other tools (README, "The run folder")."""
+"""The run folder: what a run leaves behind for people and other tools (docs/runs.md)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The paper's values are those of its appendix J and of the sections cited. Of the sizes and optimisers that it does
 not give, the expected values are those of the public TWC baseline, whose training it follows. Where neither says
-anything nothing is named: choices of ours in what the paper leaves open are in README, "How we read the paper".
+anything nothing is named: choices of ours in what the paper leaves open are in docs/paper/readings.md.
 What a variant is about (another quantizer, another context encoder) is named by its row.
 """
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,6 +35,7 @@ def run(
 ) -> None:
     """Train and evaluate what a recipe describes, and print the table of results."""
     from cbrcore import runs
+    from cbrcore.recipe.model import SHARING
     from cbrcore.runs.resuming import recipe_of
 
     overrides, files = overrides_of(set_, seed=seed, device=device), plugin or ()
@@ -42,7 +43,7 @@ def run(
         checked, report = recipe_of(resume, overrides, files, recipe)
         results, folder = runs.resume(checked, report, resume)
     elif (recipe or from_) and not resume:
-        recipe, begun = console.sharing().beginning(from_, recipe) if from_ else (recipe, [])
+        recipe, begun = SHARING.load_factory().beginning(from_, recipe) if from_ else (recipe, [])
         checked, report = checked_recipe(recipe, [*begun, *overrides], files)
         results, folder = runs.start(checked, report, out, overwrite=overwrite)
     else:
@@ -72,16 +73,11 @@ def _print_results(results: dict[str, Any], folder: Path) -> None:
 
 
 def _say_next(folder: Path, recipe: Recipe, report: PluginReport) -> None:
-    """What to type about the run, of what is offered."""
-    from cbrcore.runs.folder import run_command
+    from cbrcore.recipe.model import OFFERS
 
-    offered = [component.name for component in report.registry.of_kind("command")]
-    short = folder.relative_to(here) if folder.is_relative_to(here := Path.cwd()) else folder
-    typed = [run_command(name, short) for name in ("report", "play") if name in offered]
-    if recipe.uses_cases and "cases" in offered:
-        typed.append(f"cbr cases {shlex.quote(str(short))}")
-    for words in typed:
-        console.say(f"next: {words}")
+    with suppress(PluginError):
+        for words in OFFERS.load_factory().next_steps(folder, recipe, report):
+            console.say(f"next: {words}")
 
 
 def list_plugins(

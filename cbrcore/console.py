@@ -36,24 +36,21 @@ def run_folder(path: Path) -> Path:
     """The run that a path means: the folder itself, or the one that a shared run (FILE.cbr) is unpacked in."""
     if nowhere := link_to_nowhere(path):
         raise CbrError(nowhere, hint="mend or remove the link, or name another path")
-    return path if path.suffix != ".cbr" or path.is_dir() else cast(Path, sharing().unpacked(path))
-
-
-def sharing() -> Any:
-    """What knows shared runs."""
+    if path.suffix != ".cbr" or path.is_dir():
+        return path
     from cbrcore.recipe.model import SHARING
 
-    return SHARING.load_factory()
+    return cast(Path, SHARING.load_factory().unpacked(path))
 
 
 def completing(kind: Literal["recipes", "runs", "components"]) -> Callable[[str], list[str]]:
     """Of an argument: what a shell offers for it."""
 
     def offered(incomplete: str) -> list[str]:
-        from cbrcore.recipe.model import COMPLETIONS
+        from cbrcore.recipe.model import OFFERS
 
         with suppress(PluginError):
-            return list(getattr(COMPLETIONS.load_factory(), kind)(incomplete))
+            return list(getattr(OFFERS.load_factory(), kind)(incomplete))
         return []
 
     return offered
@@ -62,8 +59,7 @@ def completing(kind: Literal["recipes", "runs", "components"]) -> Callable[[str]
 _recipes, _runs = completing("recipes"), completing("runs")
 RECIPE: Any = typer.Argument(metavar="RECIPE", help="The recipe file (YAML).", autocompletion=_recipes)
 RESUME: Any = typer.Option(metavar="RUN", help="Continue the run in this folder.", autocompletion=_runs)
-_RUN = "The folder of a run, or FILE.cbr."
-RUN: Any = typer.Argument(metavar="RUN", help=_RUN, callback=run_folder, autocompletion=_runs)
+RUN: Any = typer.Argument(metavar="RUN", help="A run, or FILE.cbr.", callback=run_folder, autocompletion=_runs)
 RecipePath = Annotated[Path, RECIPE]
 RunPath = Annotated[Path, RUN]
 Sets = Annotated[

@@ -38,18 +38,12 @@ DEFAULTS = {
     "recorder": "cbr_tensorboard/tensorboard",
 }
 """kind -> the component that a part without a `use` line means. No other file of the core names a plugin."""
-DOOR = "cbr_open.door"
-"""Where `cbrcore.run` and `cbrcore.open` are."""
-COMPLETIONS = Component("package", "cbr_find", "completions", "cbr_find.completions")
-"""What a shell offers for the arguments of commands: a function of what is typed for each kind of them."""
-OVERVIEW = Component("package", "cbr_show", "overview", "cbr_show.overview")
-"""Where a checked recipe is put in words."""
-ISOLATION = Component("package", "cbr_isolate", "environment", "cbr_isolate.environment")
-"""Where the environments of `run.isolate` are."""
-BORDER = Component("package", "cbr_border", "parts", "cbr_border.parts")
-"""Where what parts give is checked."""
-SHARING = Component("package", "cbr_share", "door", "cbr_share.door")
-"""Where shared runs (FILE.cbr) are unpacked."""
+DOOR = "cbr_open.door"  # `cbrcore.run` and `cbrcore.open`
+OFFERS = Component("package", "cbr_find", "offers", "cbr_find.offers")  # completions; what to type after a run
+OVERVIEW = Component("package", "cbr_show", "overview", "cbr_show.overview")  # a checked recipe in words
+ISOLATION = Component("package", "cbr_isolate", "environment", "cbr_isolate.environment")  # of `run.isolate`
+BORDER = Component("package", "cbr_border", "parts", "cbr_border.parts")  # what parts give is checked there
+SHARING = Component("package", "cbr_share", "door", "cbr_share.door")  # shared runs (FILE.cbr)
 SUGGESTED = {"context_encoder": "cbr_seeded_gat/seeded_gat", "quantizer": "cbr_vq/vq"}
 """Parts that a case memory cannot do without -> the paper's choice."""
 MOVED = ("memory", "reuse_policy", "retry_failed")

@@ -1,15 +1,21 @@
-"""What a shell offers when an argument is completed (`cbrcore.console.completing`).
+"""What is offered to who types: completions of an argument (`cbrcore.console.completing`), and what to type next.
 
-It runs at every press of the key: no more is read than names of files, and what plugins declare.
+Completions are asked for at every press of the key: no more is read than names of files, and what plugins declare.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cbr_find.shipped import recipe_files
-from cbrcore.runs.folder import RECIPE_FILE
+from cbrcore.runs.folder import RECIPE_FILE, run_command
+
+if TYPE_CHECKING:
+    from cbrcore.config import Recipe
+    from cbrcore.plugins import PluginReport
 
 RUNS = "runs"
 SWEEP_FILE = "sweep.json"
@@ -45,3 +51,12 @@ def components(incomplete: str) -> list[str]:
     sections = [component.name for component in registry.of_kind("recipe_section")]
     names = dict.fromkeys([*PARTS, *SECTIONS, *sections, *qualified])
     return [name for name in names if name.startswith(incomplete)]
+
+
+def next_steps(folder: Path, recipe: Recipe, report: PluginReport) -> Iterator[str]:
+    """What to type about the run in `folder`, of the commands that there are."""
+    offered = [component.name for component in report.registry.of_kind("command")]
+    short = folder.relative_to(here) if folder.is_relative_to(here := Path.cwd()) else folder
+    yield from (run_command(name, short) for name in ("report", "play") if name in offered)
+    if recipe.uses_cases and "cases" in offered:
+        yield f"cbr cases {shlex.quote(str(short))}"

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 from cbr_share.unpacking import unpacked as unpacked
-from cbrcore.console import run_folder
+from cbrcore.console import run_folder, say
 from cbrcore.errors import RunFolderError
-from cbrcore.runs.folder import stored_recipe
+from cbrcore.runs.folder import plugin_files, stored_recipe
 
 PART = "cbr_share/start"
 
@@ -30,6 +30,8 @@ def beginning(source: Path, recipe: Path | None) -> tuple[Path, list[str]]:
     own = stored_recipe(folder)
     if not (folder / "checkpoints").is_dir():
         raise RunFolderError(f"{source} has no checkpoint", hint="train first: cbr run")
+    if recipe is None and (loose := plugin_files(folder)):
+        say(f"note: {source.name} needs its plugin files: {' '.join(f'--plugin {name}' for name in loose)}")
     part = json.dumps({"use": PART, "file": str(source.resolve())})
     sets = ["memory.cases=null"] if recipe is None and "memory" in _keys(own) else []
     return recipe or own, [f"training.pretrain={part}", *sets]

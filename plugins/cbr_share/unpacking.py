@@ -15,6 +15,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import IO
 
+from filelock import FileLock
+
 from cbr_share.manifest import (
     KINDS,
     MAKE_ANEW,
@@ -53,8 +55,10 @@ def unpacked(file: Path) -> Path:
             manifest = checked_manifest(archive, file)
             refuse_missing_plugins(manifest, file)
             folder = cache_dir() / FOLDER / digest[:24] / manifest.name
-            if not (user_of(folder) or is_intact(folder, manifest)):
-                _unpack(archive, manifest, file, folder)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(folder.parent.with_suffix(".lock")):  # others may unpack the same file
+                if not (user_of(folder) or is_intact(folder, manifest)):
+                    _unpack(archive, manifest, file, folder)
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
         raise CbrError(f"{file}: not a shared run ({error})", hint=MAKE_ANEW) from error
     return folder

@@ -9,6 +9,7 @@ import shutil
 import stat
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -254,6 +255,47 @@ def test_it_is_unpacked_once_and_put_right_if_it_was_changed(file, monkeypatch):
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
+def test_several_may_unpack_it_at_once(file, tmp_path, monkeypatch):
+    monkeypatch.setenv("CBR_CACHE", str(tmp_path))
+    with ThreadPoolExecutor(4) as pool:
+        folders = set(pool.map(lambda _: unpacking.unpacked(file), range(4)))
+    (folder,) = folders
+    assert (folder / "results.json").read_bytes() == members(file)["results.json"]
+
+
+LOOSE = """
+from cbrcore import ComponentConfig, hookimpl
+
+class EarlyBird:
+    def __init__(self, config, build): ...
+
+    def select(self, buffer, rng):
+        return [*buffer[:-1][:1], buffer[-1]]
+
+@hookimpl
+def register_retain_policies(registry):
+    registry.add("early_bird", factory="loose_bird:EarlyBird")
+"""
+
+
+@pytest.mark.usefixtures("site")
+def test_a_loose_plugin_file_is_named_and_asked_for(cbr, tmp_path):
+    (tmp_path / "loose_bird.py").write_text(LOOSE)
+    loose = ("--plugin", tmp_path / "loose_bird.py")
+    words = ("--set", "retain_policy.use=loose_bird/early_bird", "--set", "run.episodes=1", "--set", MEASURED)
+    done = cbr("run", SMOKE, *words, "--out", tmp_path / "run", *loose)
+    assert done.returncode == 0, done.stderr
+    done = cbr("export", tmp_path / "run", tmp_path / "bird.cbr", *loose)
+    assert done.returncode == 0, done.stderr
+    assert "it needs the plugin file loose_bird.py, which is not in it" in done.stderr
+    held = members(tmp_path / "bird.cbr")
+    assert list(json.loads(held[MANIFEST_FILE])["plugin_files"]) == ["loose_bird.py"]
+    assert str(tmp_path).encode() not in b"".join(held.values())
+    without = cbr("play", tmp_path / "bird.cbr")
+    assert (without.returncode, "add --plugin loose_bird.py" in without.stderr) == (2, True), without.stderr
+    assert cbr("play", tmp_path / "bird.cbr", *loose).returncode == 0
+
+
 # -- what is refused ---------------------------------------------------------------------------------------------
 
 
@@ -388,6 +430,18 @@ def test_without_training_it_is_the_same_agent(here, run, file, tmp_path):
     assert (before["file"], before["fresh"]) == ("shared.cbr", [])
     assert before["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
     assert results["training"]["memory_size"] == own["training"]["memory_size"]
+
+
+@pytest.mark.parametrize("recipe", ["explorer_generated", "goals_generated"])
+def test_so_is_one_whose_reuse_policy_has_learned(here, tmp_path, recipe):
+    """Cases in a reuse policy, and views in an environment, are state that is not in the weights."""
+    done = here("run", SMOKE.parent / f"{recipe}.yaml", "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert here("export", tmp_path / "run", tmp_path / "it.cbr").returncode == 0
+    results = start(here, tmp_path / "it.cbr", tmp_path / "same", "--set", "run={episodes: 0}")
+    own = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["evaluation"] == own["evaluation"]
+    assert "reuse_policy" in results["training"]["pretraining"]["started"]
 
 
 def test_a_run_starts_from_the_folder_of_a_run_as_from_its_file(here, run, file, tmp_path):

@@ -112,15 +112,18 @@ def test_without_the_package_the_extra_is_named(here, file, tmp_path, monkeypatc
         assert (done.returncode, "pip install 'cbr-textrl[hub]'" in done.stderr) == (2, True), done.stderr
 
 
-def test_the_page_about_sharing_runs_from_top_to_bottom(speak, hub, cache_dir, tmp_path):
+def test_the_page_about_sharing_runs_from_top_to_bottom(speak, here, hub, tmp_path, monkeypatch):
     """Its commands one after the other, with a smaller recipe than the quickstart, then its program."""
     blocks = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
     ours = [line.replace("recipes/quickstart.yaml", str(SMOKE)) for line in lines if line.startswith("cbr ")]
     assert [line for line in lines if not line.startswith(("cbr ", "pip install ", "export "))] == []
     assert len(ours) >= 11
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     for line in ours:
-        done = speak(*shlex.split(line)[1:])
+        call = speak if line.startswith(("cbr push", "cbr pull")) else here
+        done = call(*shlex.split(line)[1:])
         assert done.returncode == 0, (line, done.stderr)
     assert (tmp_path / "here" / "got" / "mine.cbr").read_bytes() == hub.repos["me/tidy-houses"]["mine.cbr"]
     (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

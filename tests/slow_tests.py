@@ -14,6 +14,7 @@ SLOW = (
     "plugins/test_cbr_entity_ability.py::test_an_encoder_of_another_author_gets_its_map",
     "plugins/test_cbr_entity_section.py::test_the_objects_of_a_real_run",
     "plugins/test_cbr_explorer_policy.py::test_a_resumed_run_ends_with_the_same_bytes",
+    "plugins/test_cbr_find_runs.py::test_a_real_run_that_failed_was_stopped_or_is_done",
     "plugins/test_cbr_goals_run.py::test_unseen_games_take_less_than_half_of_what_chance_takes",
     "plugins/test_cbr_jericho_cache.py::test_approximate_answers_are_compared_with_a_search_now_and_then",
     "plugins/test_cbr_jericho_cache.py::test_equal_states_mean_equal_valid_actions",

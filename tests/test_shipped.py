@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -59,6 +60,12 @@ def test_an_installed_wheel_finds_its_recipes_and_its_plugins_in_any_folder(inst
 
     assert str(installed.parents[1]) in run("-c", "import cbrcore; print(cbrcore.__file__)")
     assert "OK" in run("-m", "cbrcore.cli", "check", str(QUICKSTART))
+    listed = {each["path"]: each["file"] for each in json.loads(run("-m", "cbrcore.cli", "recipes", "--json"))}
+    assert set(listed) == {name for name in RECIPES if name.endswith(".yaml")} - {"recipes/tables/paper.yaml"}
+    run("-m", "cbrcore.cli", "new-recipe", "mine")
+    schema = (tmp_path / "mine.yaml").read_text().splitlines()[0].partition("$schema=")[2]
+    assert schema.endswith("share/cbr/recipes/recipe.schema.json")
+    assert (Path(listed[str(QUICKSTART)]).parent / "recipe.schema.json").samefile(schema)
     code = "from cbr_paper.belong import find_paper_file; print(find_paper_file([]))"
     assert run("-c", code).strip().endswith("share/cbr/recipes/tables/paper.yaml")
 

@@ -79,7 +79,7 @@ class PlainView:
     def changed(self, status: RunStatus, runs: Sequence[RunStatus]) -> None:
         ended = sum(run.state in (RunState.DONE, RunState.FAILED) for run in runs)
         took = "" if status.state in (RunState.RUNNING, RunState.IN_USE) else f" after {duration(status.seconds)}"
-        found = pace(runs) if took else None
+        found = pace(runs)
         left = found and f"; about {duration(found.seconds_left)} left"
         self.say(f"[{ended}/{len(runs)}] {status.id}: {status.state}{took}{left or ''}")
         self._shown = time.monotonic()

@@ -32,30 +32,36 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def completed(*words: str) -> list[str]:
+@pytest.fixture
+def completed(here, monkeypatch):
     """What is offered for the last of the words, as bash asks for it."""
-    env = {"_CBR_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
-    command = [sys.executable, "-m", "cbrcore.cli"]
-    done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, timeout=60)
-    assert done.stderr == ""
-    return done.stdout.split("\n")[:-1] if done.stdout.strip() else []
+
+    def complete(*words: str) -> list[str]:
+        monkeypatch.setenv("_CBR_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", " ".join(words))
+        monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+        done = here()
+        assert done.stderr == ""
+        return done.stdout.split("\n")[:-1] if done.stdout.strip() else []
+
+    return complete
 
 
-def test_names_of_commands_the_cores_and_those_of_plugins(folder):
+def test_names_of_commands_the_cores_and_those_of_plugins(completed, folder):
     assert completed("cbr", "ru") == ["run", "runs"]
     offered = {component.name for component in load_plugins().registry.of_kind("command")}
     assert set(completed("cbr", "")) == {*CORE, *offered}
 
 
 @pytest.mark.parametrize("command", ["run", "check", "sweep", "pretrain", "recipes"])
-def test_recipes_shipped_and_ones_own(folder, command):
+def test_recipes_shipped_and_ones_own(completed, folder, command):
     assert completed("cbr", command, "recipes/quick") == [
         "recipes/quickstart.yaml", "recipes/quickstart_jericho.yaml"]  # fmt: skip
     assert completed("cbr", command, "mi") == ["mine.yaml"]
     assert completed("cbr", command, "/") == []  # the shell's own files
 
 
-def test_the_recipe_to_copy(folder):
+def test_the_recipe_to_copy(completed, folder):
     assert completed("cbr", "new-recipe", "x", "--from", "recipes/tables/tw") == ["recipes/tables/twc.yaml"]
 
 
@@ -65,30 +71,30 @@ def test_the_recipe_to_copy(folder):
      ["cases"], ["cases", "list"], ["cases", "show"], ["cases", "export"], ["run", "--resume"]],
     ids=" ".join,
 )  # fmt: skip
-def test_folders_of_runs_and_of_sweeps(folder, words):
+def test_folders_of_runs_and_of_sweeps(completed, folder, words):
     assert completed("cbr", *words, "runs/") == ["runs/a b", "runs/one", "runs/twc"]
     assert completed("cbr", *words, "runs/twc/") == ["runs/twc/text-seed=0"]
     assert completed("cbr", *words, "her") == ["here"]
 
 
-def test_runs_are_found_where_they_are_typed(folder):
+def test_runs_are_found_where_they_are_typed(completed, folder):
     assert completed("cbr", "play", f"{folder}/runs/o") == [f"{folder}/runs/one"]
     assert completed("cbr", "play", "r") == ["runs/a b", "runs/one", "runs/twc"]
     assert completed("cbr", "play", "no/such/") == []
 
 
-def test_what_show_knows(folder):
+def test_what_show_knows(completed, folder):
     assert completed("cbr", "show", "cbr_vq/") == ["cbr_vq/vq"]
     assert {"training", "training.pretrain"} & set(completed("cbr", "show", "trai")) == {"training"}
     assert "quantizer" in completed("cbr", "show", "quant")
     assert "sweep" in completed("cbr", "show", "sw")
 
 
-def test_options_of_a_plugins_command(folder):
+def test_options_of_a_plugins_command(completed, folder):
     assert "--greedy" in completed("cbr", "play", "--gr")
 
 
-def test_of_an_unknown_command_nothing_is_said(folder):
+def test_of_an_unknown_command_nothing_is_said(completed, folder):
     assert completed("cbr", "nonsense", "che") == ["check"]
 
 

@@ -215,7 +215,8 @@ def test_a_failed_run_does_not_stop_the_others_and_is_named(cbr, recipe, done, w
     variants = ["--set", f"sweep.variants={{broken: {broken}, text: {PLAIN}}}", "--only", "*-gamma=0.8-seed=0"]
     failed = cbr("sweep", recipe, "--out", done, *variants, "--jobs", 1)
     assert failed.returncode == 1, failed.stderr
-    spoken = [line.split(": ")[1].split(" after")[0] for line in failed.stderr.splitlines() if line[0] == "["]
+    lines = [line.split(": ")[1] for line in failed.stderr.splitlines() if line[0] == "["]
+    spoken = [line.partition(";")[0].partition(" after")[0] for line in lines]
     assert spoken == ["running", "failed", "running", "done"]
     log = done / "jobs" / "broken-gamma=0.8-seed=0.log"
     assert "1 of 2 runs failed:\n  broken-gamma=0.8-seed=0: " in failed.stderr

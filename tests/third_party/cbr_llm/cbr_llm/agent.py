@@ -19,10 +19,10 @@ Asked = tuple[tuple[int, ...], tuple[str, ...]]
 
 
 class LlmAgent(nn.Module):
-    """pi(a|s) = softmax over A_t of log p(a | prompt) / |a| / temperature; V(s) = 0. It learns nothing.
+    """pi(a|s) = softmax over A_t of (log p(a | prompt) - log p(a | prior)) / |a| / temperature; V(s) = 0.
 
-    The model is no submodule: it has no part in checkpoints, which hold what a run has learned. Its recurrent
-    state is the last steps of the episode.
+    It learns nothing, and the model is no submodule: it has no part in checkpoints, which hold what a run has
+    learned. The recurrent state is the last steps of the episode.
 
     Attributes:
         handicaps: what the model knew before the first play.
@@ -38,6 +38,7 @@ class LlmAgent(nn.Module):
         self._loaded = load_model(config, build.recipe_dir, build.device)
         self.handicaps: Mapping[str, Any] = {"language_model": self._loaded.note}
         self._known: dict[Asked, Tensor] = {}
+        self._priors: dict[tuple[int, ...], Tensor] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config.model!r})"
@@ -59,7 +60,8 @@ class LlmAgent(nn.Module):
         tokens = fitting(prompt, self.config.template, self._prompt_tokens, room)
         asked = (tuple(tokens), commands)
         if asked not in self._known:
-            self._known[asked] = self._likelihoods(tokens, written) / self._sizes(commands, written)
+            told = self._likelihoods(tokens, written) - self._prior(written)
+            self._known[asked] = told / self._sizes(commands, written)
         return self._known[asked]
 
     def _one(self, item: AgentInput) -> PolicyOutput:
@@ -74,6 +76,16 @@ class LlmAgent(nn.Module):
         if self.config.share_prefix:
             return shared_prefix(self._loaded.model, prompt, commands, self.config.batch_size)
         return each_alone(self._loaded.model, prompt, commands)
+
+    def _prior(self, commands: list[list[int]]) -> Tensor:
+        """[A]: what each command's log-likelihood is behind a text that tells nothing; computed once a run."""
+        if self.config.prior is None:
+            return torch.zeros(len(commands), device=self.device)
+        nothing = self._prompt_tokens(self.config.prior)
+        for command in commands:
+            if tuple(command) not in self._priors:
+                self._priors[tuple(command)] = each_alone(self._loaded.model, nothing, [command])[0]
+        return torch.stack([self._priors[tuple(command)] for command in commands])
 
     def _sizes(self, commands: Sequence[str], written: Sequence[Sequence[int]]) -> Tensor:
         """[A]: what the log-likelihoods are divided by."""

@@ -45,6 +45,9 @@ class LlmConfig(ComponentConfig):
     """What follows a command and is scored with it: else "take cup" is as likely as all that begins with it."""
     normalise: Literal["tokens", "characters", "nothing"] = "tokens"
     """What the log-likelihood of a command is divided by."""
+    prior: str | None = None
+    """A text that tells nothing, as ">": a command's log-likelihood behind it is subtracted, so that words which
+    are likely everywhere count less [Holtzman et al. 2021, "Surface form competition"]. Left out: nothing is."""
     temperature: Annotated[float, Field(gt=0)] = 1.0
     """Scores are divided by it before the softmax; small: the best command nearly always."""
     max_prompt: Annotated[int, Field(ge=1)] | None = None

@@ -121,6 +121,16 @@ def test_the_likelihood_of_a_command_by_hand(shared: bool, models: SimpleNamespa
     assert scores.tolist() == pytest.approx(per_letter, abs=1e-5)
 
 
+def test_what_is_likely_behind_nothing_is_subtracted(models: SimpleNamespace, tmp_path: Path) -> None:
+    """Behind "wash" as behind ">", but for the first word: log p(take | >) - log p(take | wash), and so on."""
+    folder = models.bigram(
+        tmp_path / "bigram", BIGRAM, {**FOLLOWING, "wash": {"take": 0.125, "wash": 0.125, "cup": 0.5}}
+    )
+    config = LlmConfig(model=str(folder), ending=" #", normalise="nothing", prior="wash")
+    scores = LlmAgent(config, Build()).scores(Prompt(observation("take cup", "take apple", "wash cup")))
+    assert scores.tolist() == pytest.approx([math.log(0.5 / 0.125)] * 2 + [math.log(0.25 / 0.125)], abs=1e-5)
+
+
 def test_the_policy_is_the_softmax_of_scores_over_temperature(models: SimpleNamespace, tmp_path: Path) -> None:
     """p(a) is proportional to p(command)^2 at temperature 1/2, without normalisation."""
     folder = models.bigram(tmp_path / "bigram", BIGRAM, FOLLOWING)

@@ -46,6 +46,10 @@ def keys_page(registry: Registry) -> str:
 
 
 def _key_says(key: str, description: str) -> str:
+    if key == "recorders":
+        return (
+            f"a list of parts: [recorder](recorder.md); without it `{DEFAULTS['recorder']}`, if that is installed"
+        )
     if key in WRITTEN:
         usual = f"; without a `use` line `{DEFAULTS[key]}`" if key in DEFAULTS else ""
         return f"a part: [{in_words(key)}]({key}.md){usual}"

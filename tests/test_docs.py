@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
@@ -67,7 +69,43 @@ def test_a_part_of_a_recipe_on_a_page_goes_into_a_whole_one(page, text, here, tm
     assert done.returncode == 0, done.stderr
 
 
+def entries(page: Path) -> dict[str, list[str]]:
+    """Top-level key -> what a plugin's page writes below it, once or in several ways."""
+    found: dict[str, list[str]] = {}
+    for entry in re.split(r"^(?=\w)", "\n".join(blocks(page, "yaml")), flags=re.MULTILINE):
+        if entry.strip() and not entry.startswith("#"):
+            found.setdefault(entry.partition(":")[0], []).append(entry)
+    return found
+
+
+@pytest.mark.parametrize("page", [page for page in PLUGIN_PAGES if entries(page)], ids=name_of)
+def test_the_parts_of_recipes_on_a_plugins_page_are_valid_together(page, here, tmp_path, monkeypatch):
+    import yaml
+
+    for level in ("easy", "hard"):
+        (tmp_path / "twc" / level).mkdir(parents=True)
+    monkeypatch.setenv("CBR_GAMES", str(tmp_path))
+    base = SMOKE.with_name("text_cbr_jericho.yaml") if page.parent.name == "cbr_jericho" else SMOKE
+    found = entries(page)
+    for number in range(max(map(len, found.values()))):
+        chosen = "".join(ways[min(number, len(ways) - 1)] for ways in found.values())
+        whole = yaml.safe_load(base.read_text()) | yaml.safe_load(chosen)
+        (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(whole))
+        done = here("check", tmp_path / "recipe.yaml")
+        assert done.returncode == 0, done.stderr
+
+
 # python
+
+
+@pytest.mark.parametrize("page", [page for page in PLUGIN_PAGES if blocks(page, "python")], ids=name_of)
+def test_what_a_program_on_a_plugins_page_imports_is_there(page):
+    """It may stand for a part of a plugin; what is whole is run by the plugin's own tests."""
+    for block in blocks(page, "python"):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom):
+                module = import_module(node.module)
+                assert [each.name for each in node.names if not hasattr(module, each.name)] == []
 
 
 @pytest.fixture(scope="module")

@@ -189,6 +189,7 @@ def test_the_command_and_the_report_section_of_a_loose_file_work(tmp_path, cbr, 
     assert "Longest episodes" in (tmp_path / "runs" / "one" / "report.html").read_text()
 
 
+@pytest.mark.timeout(1800)  # two minutes on a machine that does nothing else
 @pytest.mark.usefixtures("site")
 def test_the_tour_can_be_made(tmp_path, cbr):
     """Each command of ours on the page, in its order, in one folder."""

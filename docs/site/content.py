@@ -40,14 +40,16 @@ def with_formulas(html: str) -> str:
 
 
 def with_links(html: str, page: str, names: Mapping[str, str]) -> str:
-    """`cbr_vq/vq` and `recipes/quickstart.yaml`, wherever they are named, lead to what they are."""
+    """`cbr_vq/vq` and `recipes/quickstart.yaml`, wherever they are named, lead to what they are. Lines may
+    end after a slash."""
 
     def linked(found: re.Match[str]) -> str:
         target = names.get(found[1] or "")
+        code = found[0].replace("/", "/<wbr>", found[1].count("/")) if found[1] else found[0]
         if target is None or target.partition("#")[0] == page:
-            return found[0]
+            return code
         file, _, anchor = target.partition("#")
         way = posixpath.relpath(file, posixpath.dirname(page) or ".").removesuffix(".md")
-        return f'<a href="{way}.html#{anchor}">{found[0]}</a>'
+        return f'<a href="{way}.html#{anchor}">{code}</a>'
 
     return NAME.sub(linked, html)

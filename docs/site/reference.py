@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from pydantic import BaseModel
-from words import cell, hook_says, said
+from words import cell, said
 
 import cbrcore
 from cbr_new_plugin.writing import in_words
@@ -46,6 +46,10 @@ def keys_page(registry: Registry) -> str:
 
 
 def _key_says(key: str, description: str) -> str:
+    if key == "recorders":
+        return (
+            f"a list of parts: [recorder](recorder.md); without it `{DEFAULTS['recorder']}`, if that is installed"
+        )
     if key in WRITTEN:
         usual = f"; without a `use` line `{DEFAULTS[key]}`" if key in DEFAULTS else ""
         return f"a part: [{in_words(key)}]({key}.md){usual}"
@@ -69,7 +73,7 @@ def part_page(kind: str, registry: Registry) -> str:
     usual = f" Where a recipe has no `use` line for it: `{DEFAULTS[kind]}`." if kind in DEFAULTS else ""
     texts = [
         f"# {in_words(kind).capitalize()}\n",
-        f"{hook_says(kind)}{usual} To write one: [{in_words(kind)}](../kinds/{kind}.md).\n",
+        f"What there is, with its settings.{usual} To write one: [{in_words(kind)}](../kinds/{kind}.md).\n",
         f"```yaml\n{WRITTEN[kind]}\n```\n",
     ]
     return "\n".join([*texts, *map(_component_text, registry.of_kind(kind))])
@@ -98,7 +102,8 @@ def settings_table(model: type[BaseModel]) -> str:
         words = (f"`{each.path}`", each.type, default, each.bounds, each.description)
         rows.append(f"| {' | '.join(map(cell, words))} |")
     head = ["| setting | type | default | bounds | meaning |", "|---|---|---|---|---|"]
-    return "\n".join([*head, *rows]) if rows else "It has no settings."
+    table = "\n".join([*head, *rows])
+    return f'<div class="cbr-settings" markdown>\n\n{table}\n\n</div>' if rows else "It has no settings."
 
 
 def recipe_anchors() -> dict[str, str]:

@@ -20,7 +20,13 @@ CASES = ("text_encoder={use: cbr_text_encoders/untrained, dim: 24}", "context_en
 SMALL = {
     ("cbr_itq", "recipe.yaml"): (*GENERATED, *CASES, "quantizer.bits=16", "agent.hidden=8"),
     ("cbr_drrn", "recipe_twc.yaml"): (*GENERATED, "agent.hidden=8", "agent.embedding=8", "learner.batch=8"),
-    ("cbr_drrn", "recipe_cbr_twc.yaml"): (*GENERATED, *CASES, "agent.hidden=8", "learner.batch=8"),
+    ("cbr_drrn", "recipe_cbr_twc.yaml"): (
+        *GENERATED,
+        *CASES,
+        "quantizer.parts=8",
+        "agent.hidden=8",
+        "learner.batch=8",
+    ),
 }
 """(package, its recipe) -> settings with which that takes seconds and needs no games."""
 
@@ -118,7 +124,7 @@ def test_its_recipes_are_valid_and_use_it(installed: Installed):
         assert f"{installed.package.module}/" in recipe.read_text()
 
 
-@pytest.mark.parametrize(("name", "recipe"), SMALL, ids="-".join)
+@pytest.mark.parametrize(("name", "recipe"), SMALL, ids=map("-".join, SMALL))
 def test_its_recipe_runs_and_the_run_says_with_which_version(name: str, recipe: str, theirs, cache_dir, tmp_path):
     package, run = theirs(name), tmp_path / "run"
     sets = [word for setting in SMALL[name, recipe] for word in ("--set", setting)]

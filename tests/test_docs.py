@@ -57,12 +57,14 @@ def test_a_recipe_of_a_page_is_valid(page, text):
 
 
 @pytest.mark.parametrize(("page", "text"), PARTS, ids=ids(PARTS))
-def test_a_part_of_a_recipe_on_a_page_goes_into_a_whole_one(page, text, here, tmp_path, monkeypatch):
+def test_a_part_of_a_recipe_on_a_page_goes_into_a_whole_one(page, text, here, tmp_path, monkeypatch, request):
     """Top-level keys that stand instead of those of the smoke recipe."""
     import yaml
 
     monkeypatch.setenv("CBR_GAMES", str(tmp_path))
     (tmp_path / "twc" / "easy").mkdir(parents=True)
+    for name in re.findall(r"[\w-]+\.cbr", text):
+        shutil.copy(request.getfixturevalue("a_shared_run"), tmp_path / name)
     whole = yaml.safe_load(SMOKE.read_text()) | yaml.safe_load(text)
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(whole))
     done = here("check", tmp_path / "recipe.yaml")
@@ -117,6 +119,14 @@ def a_run(cbr, tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def a_shared_run(cbr, a_run) -> Path:
+    """It as one file."""
+    done = cbr("export", a_run, a_run.with_suffix(".cbr"))
+    assert done.returncode == 0, done.stderr
+    return a_run.with_suffix(".cbr")
+
+
 @pytest.mark.usefixtures("site")
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name_of)
 def test_the_programs_of_a_page_run(page, tmp_path, cache_dir, request):
@@ -128,6 +138,8 @@ def test_the_programs_of_a_page_run(page, tmp_path, cache_dir, request):
         (tmp_path / name).write_text(block)
     for name in set(re.findall(r"open\(\"(runs/[\w-]+)\"\)", "".join(programs))):
         shutil.copytree(request.getfixturevalue("a_run"), tmp_path / name)
+    for name in set(re.findall(r"open\(\"([\w-]+\.cbr)\"\)", "".join(programs))):
+        shutil.copy(request.getfixturevalue("a_shared_run"), tmp_path / name)
     tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "."]
     jobs = [["-c", block] for block in programs if not file_name(block)]
     jobs += [tests] if any("test_" in name for name in files) else []
@@ -214,6 +226,7 @@ def test_the_tour_can_be_made(tmp_path, cbr):
 OTHERS = (
     "python3 -m venv", ". .venv", "pip install", "export ", "for ", "done", "cd ", "python -m pytest", "ruff ",
     "mypy ", "python -m mypy", "mkdocs ", "jupyter ", "python ",
+    "pipx ", "uv ",
 )  # fmt: skip
 """Words with which lines begin that are no commands of ours; CI runs the installing and testing ones."""
 BLOCKS = [block for page in PAGES for block in blocks(page, "sh")] + [
@@ -377,5 +390,7 @@ def test_the_slow_tests_are_there_and_ci_runs_them_too():
         assert all(re.search(rf"(def|class) {name}\b", source) for name in names), line
     assert is_slow("tests/benchmarks/test_twc.py::test_any[1]")
     assert not is_slow("tests/test_docs.py::test_any")
-    commands = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if "-m pytest" in line]
+    commands = [
+        line for line in (ROOT / ".ci" / "run").read_text().splitlines() if line.startswith("python -m pytest")
+    ]
     assert commands == [f"python -m pytest -n auto --dist loadfile{more}" for more in ("", " -m slow")]

@@ -107,7 +107,7 @@ def test_what_to_try_fits_the_recipe(projects: dict[str, NewPlugin], here: Here,
 
 def test_what_to_try_without_a_recipe_is_a_command(projects: dict[str, NewPlugin], here: Here):
     words = [shlex.split(projects[kind].try_it)[1:] for kind in ("command", "check", "report_section")]
-    assert words == [["runs", "--help"], ["doctor", "--quick"], ["report", "runs/"]]
+    assert words == [["finished", "--help"], ["doctor", "--quick"], ["report", "runs/"]]
     assert here(*words[0]).returncode == 0
     assert "--quick" in here("doctor", "--help").stdout
 
@@ -131,7 +131,7 @@ def test_the_parts_work_together_in_a_sweep(projects: dict[str, NewPlugin], tmp_
     assert (run / "memory" / "cases.jsonl").read_text()
     assert (run / "numbers.csv").read_text().startswith("episode,name,value\n1,")
     assert "tags" in (run / "recipe.yaml").read_text()
-    assert cbr("runs", tmp_path / "sweep").stdout.startswith("seed=0      20 plays  in ")
+    assert cbr("finished", tmp_path / "sweep").stdout.startswith("seed=0      20 plays  in ")
 
 
 @pytest.mark.parametrize("name", ["q", "a" * LONGEST_NAME])

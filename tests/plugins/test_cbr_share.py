@@ -328,9 +328,9 @@ def noted(held: dict[str, bytes], **facts: object) -> dict[str, bytes]:
 
 BAD = pickle.dumps(Runs())
 DAMAGES = {
-    "a name that leads out": (lambda m: noted(m | {"../slidout.json": b"{}"}), "'../slidout.json' is no name of a file"),
-    "an absolute name": (lambda m: noted(m | {"/etc/slidout.json": b"{}"}), "'/etc/slidout.json' is no name of a file"),
-    "a name of Windows": (lambda m: noted(m | {"C:slidout.json": b"{}"}), "'C:slidout.json' is no name of a file"),
+    "a name that leads out": (lambda m: noted(m | {"../slid.json": b"{}"}), "'../slid.json' is no name of a file"),
+    "an absolute name": (lambda m: noted(m | {"/etc/slid.json": b"{}"}), "'/etc/slid.json' is no name of a file"),
+    "a name of Windows": (lambda m: noted(m | {"C:slid.json": b"{}"}), "'C:slid.json' is no name of a file"),
     "a hidden name": (lambda m: noted(m | {"a/.lock.json": b"{}"}), "'a/.lock.json' is no name of a file"),
     "a missing member": (lambda m: {k: v for k, v in m.items() if k != STATE}, f"'{STATE}' is missing"),
     "a member more": (lambda m: m | {"more.json": b"{}"}, "'more.json' is not in manifest.json"),
@@ -361,8 +361,8 @@ def test_a_file_that_is_not_as_it_was_written_is_refused(here, file, tmp_path, n
         assert done.returncode == 2
         assert done.stderr.startswith(f"error: {bad}: {said}"), done.stderr
         assert any(word in done.stderr for word in ("cbr export RUN FILE.cbr", "pip install")), done.stderr
-    assert not list(tmp_path.parent.parent.rglob("slidout*"))
-    assert not Path("/etc/slidout.json").exists()
+    assert not list(tmp_path.parent.parent.rglob("slid*"))
+    assert not Path("/etc/slid.json").exists()
     assert not (tmp_path / "out").exists()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,14 @@ def games_dir() -> Path:
 def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache folder that the whole test session shares: compiled games, encoded texts."""
     return tmp_path_factory.mktemp("cbr-cache")
+
+
+@pytest.fixture(scope="module")
+def cache_here(cache_dir: Path) -> Iterator[None]:
+    """Runs that are opened in this process find the session's games."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CBR_CACHE", str(cache_dir))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,8 @@ from cbrcore.runs import checkpoint as checkpoints
 from cbrcore.runs.files import seal
 from cbrcore.runs.folder import RunFolder
 
+pytestmark = pytest.mark.usefixtures("cache_here")
+
 RECIPES = Path(__file__).parents[1] / "recipes"
 SMOKE = RECIPES / "smoke" / "text_cbr_generated.yaml"
 SETS = [
@@ -30,14 +32,6 @@ SETS = [
     "run.episodes=6",
     "memory.threshold=0.4",
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(cache_dir):
-    """Runs in this process find the session's games."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CBR_CACHE", str(cache_dir))
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -18,17 +18,12 @@ import cbrcore as cbr
 from cbr_open.notebook import ACTIONS, CASES, why_html
 from cbrcore import Action, CbrError, Observation, StepResult, Transition
 
+pytestmark = pytest.mark.usefixtures("cache_here")
+
 ROOT = Path(__file__).parents[2]
 SMOKE = ROOT / "recipes" / "smoke" / "text_cbr_generated.yaml"
 EVIL = '<script>alert(1)</script>\x1b[2J&"'
 SHOWN = "&lt;script&gt;alert(1)&lt;/script&gt;\\x1b[2J&amp;&#34;"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(cache_dir):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CBR_CACHE", str(cache_dir))
-        yield
 
 
 @pytest.fixture(scope="module")

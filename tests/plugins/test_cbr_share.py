@@ -28,20 +28,14 @@ from cbrcore.interfaces import Build
 from cbrcore.runs.checkpoint import Progress, State, save_checkpoint
 from cbrcore.testing import PretrainingSuite, sample_player
 
+pytestmark = pytest.mark.usefixtures("cache_here")
+
 ROOT = Path(__file__).parents[2]
 SMOKE = ROOT / "recipes" / "smoke" / "text_cbr_generated.yaml"
 CBR_PARTS = ("context_encoder", "quantizer", "memory", "retain_policy")
 MEASURED = "evaluation={splits: [in], passes: 1, random_passes: 1, modes: [sampled]}"
 TENSORS = "checkpoints/00000012/tensors.safetensors"
 STATE = "checkpoints/00000012/state.json"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(cache_dir):
-    """Runs that are opened in this process find the session's games."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CBR_CACHE", str(cache_dir))
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,8 @@ from cbr_watch.command import chosen
 from cbr_watch.watching import watch
 from cbrcore import Action, Candidate, Case, CbrError, Decision, Match, Provenance
 
+pytestmark = pytest.mark.usefixtures("cache_here")
+
 ROOT = Path(__file__).parents[2]
 README = ROOT / "plugins" / "cbr_watch" / "README.md"
 SMOKE = ROOT / "recipes" / "smoke"
@@ -28,14 +30,6 @@ TINY = {
     "run.episodes": 1,
 }
 PUT = "put {} on {}"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(cache_dir):
-    """Runs that are opened in this process find the session's games."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CBR_CACHE", str(cache_dir))
-        yield
 
 
 def train(here, recipe: Path, folder: Path, **sets: object) -> Path:

@@ -67,15 +67,8 @@ from cbrcore.types import (
     arity,
 )
 
+pytestmark = pytest.mark.usefixtures("cache_here")
 PUT, TAKE = "put {} on {}", "take {}"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(cache_dir):
-    """Runs that are opened in this process find the session's games."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CBR_CACHE", str(cache_dir))
-        yield
 
 
 @pytest.fixture(scope="module")

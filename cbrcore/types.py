@@ -176,7 +176,7 @@ class StepResult:
     rescored: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Provenance:
     """Where a case comes from."""
 
@@ -187,7 +187,7 @@ class Provenance:
     reward: float
 
 
-@dataclass
+@dataclass(slots=True)
 class Case:
     """One entry of the case memory: a key (held by the memory's index) and an action [P §3].
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import tracemalloc
 from dataclasses import asdict, replace
 
 import pytest
@@ -184,14 +185,16 @@ def test_what_is_kept_to_find_who_leaves_does_not_grow(eviction):
 
 
 @pytest.mark.parametrize("eviction", ["least_used", "least_successful"])
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, replace, lambda case: Case(**vars(case))])
+@pytest.mark.parametrize(
+    "copied",
+    [copy.copy, copy.deepcopy, replace, lambda case: Case(**asdict(case) | {"provenance": case.provenance})],
+)
 def test_a_copy_of_a_case_is_equal_and_counts_for_itself_alone(eviction, copied):
     m = memory(capacity=2, eviction=eviction)
     first, second = (m.add(key(n, 1), act("take {}", "cup"), HERE, step=n) for n in (1, 2))
     twin = copied(first)
     assert twin == first == twin
     assert asdict(twin) == asdict(first)
-    assert vars(first).keys() == asdict(first).keys()
     twin.reused = twin.reuse_rewarded = 50
     assert twin != first
     second.reused, second.reuse_rewarded = 9, 9
@@ -296,6 +299,12 @@ def test_a_case_is_discarded_by_key_and_template():
     assert len(m.index) == 4
 
 
+def counted(case: Case, other: Case) -> None:
+    """Give it the counts of the other one."""
+    for name in COUNTS:
+        setattr(case, name, getattr(other, name))
+
+
 def take_in(m: CaseMemory, case: Case, its_key: torch.Tensor) -> None:
     stored = StoredCases([case], its_key[None], [GRAPH], "test", "", case.id + 1)
     m.merge(stored, stored.keys)
@@ -306,7 +315,7 @@ def joined_by_keys(stays: Case, leaves: Case) -> CaseMemory:
     m = memory()
     for number, case in enumerate((stays, leaves)):
         added = m.add(key(number, 1), act("drop"), HERE, step=0)
-        vars(added).update({name: getattr(case, name) for name in COUNTS})
+        counted(added, case)
     m.replace_keys(torch.stack([key(1, 1), key(1, 1)]))
     return m
 
@@ -314,7 +323,7 @@ def joined_by_keys(stays: Case, leaves: Case) -> CaseMemory:
 def joined_by_merging(stays: Case, leaves: Case) -> CaseMemory:
     """A stored case that is here already."""
     m = memory()
-    vars(m.add(key(1, 1), act("drop"), HERE, step=0)).update({name: getattr(stays, name) for name in COUNTS})
+    counted(m.add(key(1, 1), act("drop"), HERE, step=0), stays)
     take_in(m, leaves, key(1, 1))
     return m
 
@@ -494,3 +503,34 @@ def test_damaged_memory_files_are_named(tmp_path, damage):
         cases.write_text(lines[0] + "\n")
     with pytest.raises(RunFolderError, match=str(tmp_path)):
         memory().load(tmp_path)
+
+
+# What it costs
+
+
+def test_equal_situations_are_kept_once_and_those_that_left_are_let_go():
+    m = memory(capacity=10)
+    for number in range(500):
+        m.add(
+            key(number % 250, number // 250), act("drop"), HERE, step=number, situation=("room", str(number // 2))
+        )
+    kept = list(m.situations.values())
+    assert len(kept) == 10
+    assert len({id(each) for each in kept}) == len(set(kept)) == 5
+    assert len(m._same) <= 2 * 11 + 65
+
+
+def test_a_case_takes_less_than_650_bytes_besides_its_situation():
+    """926 before its fields lay in slots, codes took a byte each in the table of pairs, and that was a list."""
+    m, cases = CaseMemory(CodeIndex(32, "cpu")), 4000
+    keys = torch.randint(0, 32, (cases, 32), generator=torch.Generator().manual_seed(0))
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number, each in enumerate(keys):
+            m.add(each, act("put {} on {}", "cup", "rack"), replace(HERE, episode=number), step=7 * number)
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert len(m) == cases
+    assert taken / cases < 650

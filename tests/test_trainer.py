@@ -6,7 +6,7 @@ import json
 import shutil
 import time
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -337,12 +337,12 @@ def test_evaluation_changes_nothing_in_the_agent(tmp_path):
     experiment = run(tmp_path / "a")
     reasoner = experiment.parts.reasoner
     before = {name: value.clone() for name, value in weights(experiment).items()}
-    cases = json.dumps([vars(case) for case in reasoner.retriever.memory.cases], default=vars)
+    cases = json.dumps([asdict(case) for case in reasoner.retriever.memory.cases])
     state = json.dumps(experiment.parts.streams.state())
     first = experiment.evaluate(["in", "out"])
     assert first == experiment.evaluate(["in", "out"])
     assert all(torch.equal(value, weights(experiment)[name]) for name, value in before.items())
-    assert json.dumps([vars(case) for case in reasoner.retriever.memory.cases], default=vars) == cases
+    assert json.dumps([asdict(case) for case in reasoner.retriever.memory.cases]) == cases
     assert json.dumps(experiment.parts.streams.state()) == state
 
 

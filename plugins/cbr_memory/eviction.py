@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from heapq import heapify, heappop, heappush
 from typing import Any, Protocol
 
 from cbrcore.types import Case
 
+FIELDS = tuple(field.name for field in fields(Case))
 COUNTERS = frozenset({"rewarded", "reused", "reuse_rewarded"})
 RANKS: dict[str, Callable[[Case], float]] = {
     "least_used": lambda case: case.rewarded + case.reused,
@@ -63,7 +65,7 @@ class WatchedCase(Case):
     @classmethod
     def of(cls, case: Case, touched: set[int]) -> WatchedCase:
         """The same values; `touched` gets its number whenever a counter is set."""
-        watched = cls(**vars(case))
+        watched = cls(**{name: getattr(case, name) for name in FIELDS})
         watched._touched = touched
         return watched
 
@@ -73,7 +75,7 @@ class WatchedCase(Case):
             self._touched.add(self.id)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Case) and vars(self) == vars(other)
+        return isinstance(other, Case) and all(getattr(self, name) == getattr(other, name) for name in FIELDS)
 
     __hash__ = None  # type: ignore[assignment]  # as a Case
 

@@ -66,7 +66,8 @@ class CaseMemory:
             "least_successful" the one whose reuses were rewarded least (the older one among equals).
 
     Attributes:
-        situations: case id -> what its key was made of, beside its seeds; enough to make the key again.
+        situations: case id -> what its key was made of, beside its seeds; enough to make the key again. Equal ones
+            are one object.
     """
 
     def __init__(
@@ -93,8 +94,9 @@ class CaseMemory:
     def _clear(self) -> None:
         self.cases: list[Case] = []
         self.situations: dict[int, Situation] = {}
+        self._same: dict[Situation, Situation] = {}
         self._known: dict[Pair, Case] = {}
-        self._pairs: dict[int, Pair] = {}  # by case id
+        self._pairs: list[Pair] = []  # by row
         self._templates = array("i")  # number of each case's template
         self._numbers: dict[str, int] = {}  # of templates
         self._leaving: Eviction = eviction(self.eviction)
@@ -104,7 +106,7 @@ class CaseMemory:
 
     def facts(self) -> Mapping[str, float | None]:
         """For the results: how many different keys answer, however many cases share one."""
-        return {"prototypes": len({key for key, _ in self._pairs.values()})}
+        return {"prototypes": len({key for key, _ in self._pairs})}
 
     def __repr__(self) -> str:
         return f"CaseMemory({len(self)} cases, capacity={self.capacity}, index={self.index!r})"
@@ -252,7 +254,7 @@ class CaseMemory:
         self.index.keep([])
         self.index.add(keys[rows])
         self.cases = [self.cases[row] for row in rows]
-        self._known, self._pairs = kept, staying
+        self._known, self._pairs = kept, [staying[case.id] for case in self.cases]
         self._templates = array("i", [self._numbers[case.template] for case in self.cases])
         self.situations = {case.id: self.situations.get(case.id) for case in self.cases}
 
@@ -260,12 +262,18 @@ class CaseMemory:
         """Take in a case whose key is in the index, or will be, as the last one."""
         case = self._leaving.watch(case)
         self.cases.append(case)
-        self.situations[case.id] = situation
+        self.situations[case.id] = self._once(situation)
         self._known[pair] = case
-        self._pairs[case.id] = pair
+        self._pairs.append(pair)
         self._templates.append(self._numbers.setdefault(case.template, len(self._numbers)))
         self._next_id = case.id + 1
         return case
+
+    def _once(self, situation: Situation) -> Situation:
+        """The equal situation that is here already, or else this one."""
+        if len(self._same) > 2 * len(self.situations) + 64:  # most of them have left
+            self._same = {each: each for each in self.situations.values()}
+        return self._same.setdefault(situation, situation)
 
     def _full(self) -> bool:
         return self.capacity is not None and len(self.cases) > self.capacity
@@ -289,7 +297,7 @@ class CaseMemory:
         del self.cases[row]
         del self._templates[row]
         self.situations.pop(leaving.id, None)
-        del self._known[self._pairs.pop(leaving.id)]
+        del self._known[self._pairs.pop(row)]
         self._leaving.forget(leaving)
 
     def save(self, folder: Path, *, weights: str = "") -> None:
@@ -361,7 +369,10 @@ def preference(case: Case) -> tuple[int, int, int]:
 
 
 def _bytes(key: Tensor) -> bytes:
-    return key.detach().cpu().contiguous().numpy().tobytes()
+    """Equal for equal keys. Those of whole numbers below 256 take a byte each, whatever their type."""
+    values = key.detach().cpu().contiguous().numpy()
+    small = values.dtype.kind in "iu" and values.size and values.min() >= 0 and values.max() < 256
+    return (values.astype(np.uint8) if small else values).tobytes()
 
 
 def _count_also(stays: Case, other: Case) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -120,7 +121,7 @@ def test_candidates_name_their_case_and_where_it_comes_from():
     reuse = policy.begin(None, learning=True)
     (candidate,) = reuse.offer(house.reset(), None)
     assert candidate.match.case.id == len(policy.memory(GAME).archive.cases)
-    assert vars(candidate.match.case.provenance) == {
+    assert asdict(candidate.match.case.provenance) == {
         "game": GAME, "seed": 0, "episode": 1, "step": 4, "reward": 5.0
     }  # fmt: skip
     assert candidate.seeds == ()

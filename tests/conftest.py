@@ -30,7 +30,7 @@ settings.register_profile(
 )
 settings.load_profile("quick")  # another one: pytest --hypothesis-profile=long tests/fuzz
 
-pytest_plugins = ["plugin_fixtures"]
+pytest_plugins = ["plugin_fixtures", "taken_away"]
 collect_ignore = ["third_party"]  # packages of others, whose tests run where they are installed
 
 

@@ -45,6 +45,7 @@ SLOW = (
     "plugins/test_cbr_sweep_command.py",
     "test_outsider.py::test_from_an_empty_folder_to_a_run_with_ones_own_part",
     "test_removal.py",
+    "test_removal_runs.py",
     "plugins/test_cbr_twc.py::test_every_published_game_is_played_as_textworld_plays_it",
     "plugins/test_cbr_twc_files.py::test_a_game_of_the_training_that_is_measured_on_is_said_wherever_it_matters",
     "plugins/test_cbr_twc_generate.py::test_every_name_survives_inform_and_names_one_thing",

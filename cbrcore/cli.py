@@ -76,7 +76,7 @@ class _Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command itself, its module imported."""
         name, *rest = args
-        if ctx.resilient_parsing and name not in self.list_commands(ctx):
+        if ctx.resilient_parsing and name not in CORE and name not in _offered(ctx):
             return None, None, []  # a shell completes; there is nothing to say
         files = _files(ctx)
         if name in CORE:

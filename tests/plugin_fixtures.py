@@ -94,7 +94,7 @@ def run_cbr(*arguments: str | Path, env: Mapping[str, str] | None = None) -> sub
     )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built with setuptools, as pip does it, from a copy of the source."""
     pytest.importorskip("setuptools", minversion="77")

@@ -69,7 +69,7 @@ class House:
         )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def whole(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> House:
     folder = tmp_path_factory.mktemp("house")
     zipfile.ZipFile(wheel).extractall(folder)

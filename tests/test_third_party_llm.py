@@ -33,17 +33,8 @@ def llm(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 @pytest.mark.parametrize("agent", ["llm", "reviser"])
 def test_its_recipe_runs_and_repeats_itself(agent: str, llm: Installed, tmp_path: Path):
-    rows = []
-    sets = [
-        word
-        for setting in (*SMALL, f"agent={{use: cbr_llm/{agent}, model: tiny-model}}")
-        for word in ("--set", setting)
-    ]
-    for name in ("once", "again"):
-        done = llm.cbr("run", llm.package.folder / "recipe.yaml", *sets, "--out", tmp_path / name)
-        assert done.returncode == 0, done.stderr
-        rows.append((tmp_path / name / "metrics.jsonl").read_bytes())
-    assert rows[0] == rows[1] != b""
+    agent_settings = f"agent={{use: cbr_llm/{agent}, model: tiny-model}}"
+    llm.run_twice("recipe.yaml", *SMALL, agent_settings, folder=tmp_path)
     results = json.loads((tmp_path / "once" / "results.json").read_text())
     assert "frozen; trained on 10 random plays" in results["protocol"]["handicaps"]["language_model"]
     assert not [path for path in tmp_path.rglob("*.safetensors") if path.stat().st_size > 1_000_000]

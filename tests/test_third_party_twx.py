@@ -16,7 +16,6 @@ SMALL = (
     "context_encoder.heads=4", "training.pretrain.episodes=1", "run={episodes: 3}",
     "evaluation={passes: 1, random_passes: 1}",
 )  # fmt: skip
-SETS = [word for setting in SMALL for word in ("--set", setting)]
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +24,7 @@ def twx(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 
 def test_its_recipe_runs_repeats_itself_and_leaves_no_java(twx: Installed, tmp_path: Path):
-    rows = []
-    for name in ("once", "again"):
-        done = twx.cbr("run", twx.package.folder / "recipe.yaml", *SETS, "--out", tmp_path / name)
-        assert done.returncode == 0, done.stderr
-        rows.append((tmp_path / name / "metrics.jsonl").read_bytes())
-    assert rows[0] == rows[1] != b""
+    twx.run_twice("recipe.yaml", *SMALL, folder=tmp_path)
     results = json.loads((tmp_path / "once" / "results.json").read_text())
     assert set(results["evaluation"]["out"]["games"]) == {"twc-test-20000", "twc-test-20001"}
     assert "read from the texts" in results["protocol"]["handicaps"]["state_graph"]

@@ -83,6 +83,16 @@ class Installed:
         """``cbr WORDS``."""
         return self.python("-m", "cbrcore.cli", *words, **env)
 
+    def run_twice(self, recipe: str, *settings: str, folder: Path) -> None:
+        """Run a recipe into `folder` as ``once`` and ``again``: both end well, with the same rows."""
+        rows = []
+        for name in ("once", "again"):
+            sets = [word for setting in settings for word in ("--set", setting)]
+            done = self.cbr("run", self.package.folder / recipe, *sets, "--out", folder / name)
+            assert done.returncode == 0, done.stderr
+            rows.append((folder / name / "metrics.jsonl").read_bytes())
+        assert rows[0] == rows[1] != b""
+
     def own_tests(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Its tests, as its author runs them; only the installed module is on the path."""
         own = ("-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", "tests")

@@ -126,7 +126,7 @@ def seal(folder: Path, *names: str, without: Collection[str] = ()) -> None:
     noted = {file: facts for file, facts in kept.items() if file.partition("/")[0] not in gone}
     for path in (path for name in names for path in _files(folder / name)):
         sync(path)
-        noted[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": _sha256(path)}
+        noted[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
     write_atomically(folder / CHECKSUMS_FILE, json.dumps({"files": noted}, indent=1, ensure_ascii=False))
 
 
@@ -165,7 +165,7 @@ def _fault(path: Path, facts: Mapping[str, Any]) -> str:
         size = path.stat().st_size
         if size != facts["bytes"]:
             return f"has {size} bytes instead of {facts['bytes']}" if size else "is empty"
-        return "" if _sha256(path) == facts["sha256"] else "is not what was written (its checksum is another)"
+        return "" if sha256_of(path) == facts["sha256"] else "is not what was written (its checksum is another)"
     except FileNotFoundError:
         return "is missing"
     except PermissionError:
@@ -174,6 +174,7 @@ def _fault(path: Path, facts: Mapping[str, Any]) -> str:
         return f"cannot be read ({error})"
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """Of a file's content, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -12,6 +12,8 @@ from functools import cache
 from importlib import metadata
 from typing import Any, Protocol, runtime_checkable
 
+from packaging.requirements import Requirement
+
 from cbr_find.shipped import RecipeFile
 from cbr_sweep.axes import SECTION, SweepRun, expand_axes
 from cbrcore.errors import CbrError
@@ -181,7 +183,7 @@ def _needs_of_part(kind: str, section: str, registry: Registry) -> tuple[Need, .
 
 def _extras(component: Component) -> Iterator[Need]:
     for required in component.requires:
-        name = re.split(r"[<>=!~ \[]", required)[0]
+        name = Requirement(required).name
         if component.plugin in _our_plugins() and name not in _installed_with_us():
             yield "package", name
 
@@ -189,8 +191,8 @@ def _extras(component: Component) -> Iterator[Need]:
 @cache
 def _installed_with_us() -> frozenset[str]:
     """What is installed with the package, without extras."""
-    listed = metadata.requires(DISTRIBUTION) or ()
-    return frozenset(re.split(r"[<>=!~ ;\[]", each)[0] for each in listed if "extra ==" not in each)
+    listed = map(Requirement, metadata.requires(DISTRIBUTION) or ())
+    return frozenset(each.name for each in listed if each.marker is None or each.marker.evaluate({"extra": ""}))
 
 
 @cache

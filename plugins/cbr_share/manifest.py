@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cbrcore.errors import CbrError
+from cbrcore.runs.files import sha256_of
 
 SCHEMA: Literal[1] = 1
 SUFFIX = ".cbr"
@@ -91,8 +91,3 @@ def read_manifest(text: bytes, file: Path) -> Manifest:
 def most_bytes(member: str) -> int:
     """How large a member of this name may be."""
     return MOST_BYTES.get(member) or MOST_BYTES.get(Path(member).suffix) or MOST_BYTES_OF_TEXT
-
-
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cbr_share.card import card
-from cbr_share.manifest import MANIFEST_FILE, SCHEMA, SUFFIX, Manifest, Member, sha256_of
+from cbr_share.manifest import MANIFEST_FILE, SCHEMA, SUFFIX, Manifest, Member
 from cbr_share.portable import portable_recipe, refuse_places, without_places
 from cbrcore import __version__
 from cbrcore.config import Part, Recipe, nested_parts
@@ -21,7 +21,7 @@ from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.recipe.text import dump
 from cbrcore.runs import newest_checkpoint
 from cbrcore.runs.checkpoint import STATE_FILE, TENSORS_FILE, read_state
-from cbrcore.runs.files import damaged, seal, write_atomically, write_tensors, writing
+from cbrcore.runs.files import damaged, seal, sha256_of, write_atomically, write_tensors, writing
 from cbrcore.runs.folder import (
     MEMORY,
     METRICS_FILE,

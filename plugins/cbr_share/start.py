@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cbr_share.config import StartConfig
-from cbr_share.manifest import sha256_of
 from cbrcore.config import expand_path
 from cbrcore.console import run_folder
 from cbrcore.errors import RunFolderError
 from cbrcore.interfaces import Build, KeepsState, Scene
+from cbrcore.runs.files import sha256_of
 from cbrcore.runs.folder import RESULTS_FILE, read_json
 
 if TYPE_CHECKING:

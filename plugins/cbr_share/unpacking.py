@@ -25,10 +25,10 @@ from cbr_share.manifest import (
     Manifest,
     most_bytes,
     read_manifest,
-    sha256_of,
 )
 from cbrcore.config import cache_dir
 from cbrcore.errors import CbrError, free_mebibytes
+from cbrcore.runs.files import sha256_of
 from cbrcore.runs.folder import LOG_FILE, user_of
 
 FOLDER = "shared"
@@ -48,8 +48,7 @@ def unpacked(file: Path) -> Path:
     """
     if not file.is_file():
         raise CbrError(f"{file}: no such file", hint="make one: cbr export RUN FILE.cbr")
-    with file.open("rb") as opened:
-        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    digest = sha256_of(file)
     try:
         with zipfile.ZipFile(file) as archive:
             manifest = checked_manifest(archive, file)

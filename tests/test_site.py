@@ -102,6 +102,14 @@ def test_the_names_of_parts_and_recipes_are_links(site):
     assert found > 50
 
 
+def test_the_first_page_is_readme_with_its_picture(site):
+    page = html(site)["index.html"]
+    picture = re.search(r'<img alt="A heat map[^"]*" src="([^"]+)"', page)
+    assert picture
+    assert (site / picture[1]).is_file()
+    assert "Install and test" in page
+
+
 LOADS = re.compile(r'<(?:script|img|iframe|source)\b[^>]*\bsrc="([^"]+)"|<link\b[^>]*\bhref="([^"]+)"')
 
 

@@ -31,12 +31,12 @@ class Pages:
 
 
 def made_pages() -> Pages:
-    """Everything that is made."""
+    """Everything that is made, and the READMEs: the project's is the first page."""
     pages, registry = Pages(), load_plugins().registry
     pages.texts |= {f"kinds/{kind}.md": kind_page(kind) for kind in KINDS}
     _add_reference(pages, registry)
-    for path in sorted(ROOT.glob("plugins/*/README.md")):
-        page = f"plugins/{path.parent.name}.md"
+    plugins = {f"plugins/{path.parent.name}.md": path for path in sorted(ROOT.glob("plugins/*/README.md"))}
+    for page, path in {"index.md": ROOT / "README.md", **plugins}.items():
         pages.texts[page] = path.read_text(encoding="utf-8")
         pages.sources[page] = path.relative_to(ROOT).as_posix()
     return pages

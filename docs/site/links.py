@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
-LINK = re.compile(r"(?<!!)\[([^\]\[]*(?:\[[^\]]*\][^\]\[]*)*)\]\(([^)\s]+)\)")
+LINK = re.compile(r"(!?)\[([^\]\[]*(?:\[[^\]]*\][^\]\[]*)*)\]\(([^)\s]+)\)")
 ELSEWHERE = re.compile(r"[a-z]+:|#|/")
 
 
@@ -15,15 +15,15 @@ def mended(text: str, source: str, page: str) -> str:
     """The text of `source` (a path in the repository) as the text of `page` (a path in docs/)."""
 
     def replaced(found: re.Match[str]) -> str:
-        words, target = found.groups()
+        mark, words, target = found.groups()
         if ELSEWHERE.match(target):
             return found[0]
         file, _, anchor = target.partition("#")
         there = page_of(posixpath.normpath(posixpath.join(posixpath.dirname(source), file)))
         if there is None:
-            return words
+            return found[0] if mark else words
         way = posixpath.relpath(there, posixpath.dirname(page) or ".")
-        return f"[{words}]({way}{'#' if anchor else ''}{anchor})"
+        return f"{mark}[{words}]({way}{'#' if anchor else ''}{anchor})"
 
     return "".join(LINK.sub(replaced, piece) if prose else piece for prose, piece in pieces(text))
 

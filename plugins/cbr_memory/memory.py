@@ -283,6 +283,9 @@ class CaseMemory:
             self._remove(self._leaving.first(self.cases))
 
     def _row(self, case: Case) -> int:
+        row = case.id - self.cases[0].id if self.cases else 0  # where none between them has left
+        if 0 <= row < len(self.cases) and self.cases[row] is case:
+            return row
         row = bisect_left(self.cases, case.id, key=lambda each: each.id)
         if row == len(self.cases) or self.cases[row] != case:
             raise ValueError(f"not in this memory: {case!r}")

@@ -54,7 +54,7 @@ def test_a_run_leaves_the_folder_of_the_contract(whole):
 
 
 def test_a_run_imports_what_it_uses(whole, cache_dir, tmp_path):
-    """A run with a graph encoder: neither torch_geometric nor what comes with it, which is seconds at each start
+    """A run with a graph encoder: neither torch_geometric nor torch's compiler, which are seconds at each start
     and in each child of a sweep."""
     code = """
 import sys
@@ -62,7 +62,7 @@ from cbrcore.cli import main
 try:
     main()
 finally:
-    heavy = {"torch_geometric", "transformers", "sklearn", "spacy", "altair", "ray"}
+    heavy = {"torch_geometric", "transformers", "sklearn", "spacy", "altair", "ray", "torch._dynamo", "sympy"}
     print(*sorted(heavy & set(sys.modules)), "torch" in sys.modules)
 """
     command = [sys.executable, "-c", code, "run", str(SMOKE), "--out", str(tmp_path / "run")]

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any
+from math import isfinite
 
 import torch
 from torch import Tensor
+from torch.optim.adam import adam
 
 from cbrcore.errors import RunFailed
 
 log = logging.getLogger(__name__)
 MOST_SKIPS_IN_A_ROW = 10
 SKIPPED = "skipped_in_a_row"
+BETAS, EPSILON = (0.9, 0.999), 1e-8
+"""Adam's decay rates and the smallest divisor, those of `torch.optim.Adam`."""
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+"""What Adam keeps of a parameter, in the words of `torch.optim.Adam`."""
 
 
 class GuardedAdam:
     """Adam with gradient clipping that skips, and counts, updates with a non-finite loss or gradient.
 
     Clipping alone does not stop a NaN: it spreads it to every weight.
+
+    Steps are torch's function `adam`. Its class `Adam` does the same, but imports torch's compiler as soon as it
+    is made, which is a second at the start of each run.
 
     Args:
         name: for messages ("agent", "retriever").
@@ -44,12 +52,12 @@ class GuardedAdam:
             for group, rate in [(parameters, learning_rate), *others]
             if rate
         ]
-        groups = [{"params": group, "lr": rate} for group, rate in trained if group]
         self.parameters = [parameter for group, _ in trained for parameter in group]
+        self.rates = [rate for group, rate in trained for _ in group]
         self.clip = clip
         self.skipped = 0
         self._skipped_in_a_row = 0
-        self.adam = torch.optim.Adam(groups, foreach=True) if groups else None
+        self._moments: dict[int, dict[str, Tensor]] = {}  # by row in `parameters`
 
     def __repr__(self) -> str:
         return f"GuardedAdam({self.name}, {len(self.parameters)} parameters, skipped={self.skipped})"
@@ -57,7 +65,7 @@ class GuardedAdam:
     @property
     def active(self) -> bool:
         """Whether there is anything to train."""
-        return self.adam is not None
+        return bool(self.parameters)
 
     def step(self, loss: Tensor) -> bool:
         """Minimise `loss` by one step; False if the update was skipped.
@@ -65,17 +73,36 @@ class GuardedAdam:
         Raises:
             RunFailed: too many skipped updates in a row.
         """
-        if self.adam is None or not loss.requires_grad:
+        if not self.active or not loss.requires_grad:
             return False
-        self.adam.zero_grad(set_to_none=True)
+        for parameter in self.parameters:
+            parameter.grad = None
         loss.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
-        if not (torch.isfinite(norm) and torch.isfinite(loss)):
+        if not (isfinite(norm) and isfinite(loss)):
             self._skip()
             return False
-        self.adam.step()
+        self._minimise()
         self._skipped_in_a_row = 0
         return True
+
+    @torch.no_grad()
+    def _minimise(self) -> None:
+        """A step of Adam for the parameters that have a gradient, those of one step size together."""
+        met = [(row, each) for row, each in enumerate(self.parameters) if each.grad is not None]
+        for row, parameter in met:
+            if row not in self._moments:
+                zero, first, second = torch.tensor(0.0), torch.zeros_like(parameter), torch.zeros_like(parameter)
+                self._moments[row] = dict(zip(MOMENTS, (zero, first, second), strict=True))
+        for rate in dict.fromkeys(self.rates):
+            rows = [row for row, _ in met if self.rates[row] == rate]
+            steps, means, squares = ([self._moments[row][name] for row in rows] for name in MOMENTS)
+            parameters: list[Tensor] = [self.parameters[row] for row in rows]
+            gradients = [each.grad for each in parameters if each.grad is not None]
+            adam(
+                parameters, gradients, means, squares, [], steps, foreach=True, amsgrad=False, maximize=False,
+                beta1=BETAS[0], beta2=BETAS[1], lr=rate, weight_decay=0.0, eps=EPSILON,
+            )  # fmt: skip
 
     def _skip(self) -> None:
         self.skipped += 1
@@ -90,22 +117,20 @@ class GuardedAdam:
     def tensors(self) -> dict[str, Tensor]:
         """Adam's state as flat named tensors, for a checkpoint; and how many updates in a row were skipped, if
         the last one was."""
-        state: dict[int, dict[str, Any]] = self.adam.state_dict()["state"] if self.adam else {}
-        kept = {f"{row}.{key}": value for row, entry in state.items() for key, value in entry.items()}
+        kept = {f"{row}.{key}": value for row, entry in self._moments.items() for key, value in entry.items()}
         return kept | ({SKIPPED: torch.tensor(self._skipped_in_a_row)} if self._skipped_in_a_row else {})
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Continue from what `tensors` gave."""
-        if self.adam is None:
+        if not self.active:
             return
         tensors = dict(tensors)
         self._skipped_in_a_row = int(tensors.pop(SKIPPED, 0))
-        whole = self.adam.state_dict()
-        state: dict[int, dict[str, Tensor]] = {}
+        self._moments = {}
         for name, value in tensors.items():
             row, _, key = name.partition(".")
-            state.setdefault(int(row), {})[key] = value
-        self.adam.load_state_dict({"state": state, "param_groups": whole["param_groups"]})
+            moved = value.clone() if key == "step" else value.to(self.parameters[int(row)], copy=True)
+            self._moments.setdefault(int(row), {})[key] = moved
 
 
 def optimizer_tensors(optimizers: Mapping[str, GuardedAdam]) -> dict[str, Tensor]:

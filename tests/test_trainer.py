@@ -260,6 +260,28 @@ def test_interrupted_and_resumed_run_equals_the_uninterrupted_one(tmp_path, stop
     check_resuming(tmp_path, stop_after)
 
 
+def test_the_seconds_of_a_run_are_those_of_all_its_sessions(tmp_path, monkeypatch):
+    """Also of one that could not say so when it ended: its checkpoint has them."""
+    now, count_play = [0.0], Counters.count
+
+    def played(progress, episode):
+        now[0] += 10
+        count_play(progress, episode)
+
+    clock = SimpleNamespace(monotonic=time.monotonic, perf_counter=lambda: now[0])
+    monkeypatch.setattr("cbrcore.runs.trainer.time", clock)
+    monkeypatch.setattr(Counters, "count", played)
+    with pytest.raises(Interrupted):
+        run(tmp_path, stop_after=14)
+    assert 0 < now[0] < 120
+    now[0] += 1000  # nobody ran it
+    run(tmp_path)
+    timing = json.loads((tmp_path / "timing.json").read_text())
+    assert timing["seconds"] == 120  # 6 passes over 2 games
+    steps = json.loads((tmp_path / "results.json").read_text())["training"]["env_steps"]
+    assert timing["steps_per_second"] == pytest.approx(steps / 120)
+
+
 def test_a_run_killed_after_a_checkpoint_drops_the_lost_lines_and_plays_them_again(tmp_path):
     run(tmp_path / "whole")
     with pytest.raises(Interrupted):

@@ -101,7 +101,7 @@ class Trainer:
         self.reporter, self.stop = work.reporter, work.stop
         self.reasoner, self.streams = self.parts.reasoner, self.parts.streams
         self.learner, self.pretraining = learning.learner, learning.pretraining
-        self.recorders, self.progress = recorders, Progress()
+        self.recorders, self.progress, self._began = recorders, Progress(), 0.0
         self._kept: tuple[Path, int] | None = None
         self._kept_games, self._keep_seconds, self._keep_next, self._skipped_before = -1, 0.0, 0.0, 0
         players = [self.reasoner, *(self.reasoner.companion() for _ in self.parts.environments[1:])]
@@ -132,7 +132,7 @@ class Trainer:
         self._restore()
         keep, digest = self.progress.metrics_bytes, self.progress.metrics_sha256
         metrics = MetricsLog(self.folder.path / METRICS_FILE, keep_bytes=keep, sha256=digest)
-        started, before = time.perf_counter(), self.progress.seconds.get("total", 0.0)
+        self._began = time.perf_counter() - self.progress.seconds.get("total", 0.0)
         try:
             begin(self)
             self.recorders.begin(self.folder.path, plain_recipe(self.recipe), after=self.progress.games_played)
@@ -142,7 +142,7 @@ class Trainer:
             self._save_kept()
             raise
         finally:
-            self.progress.seconds["total"] = before + time.perf_counter() - started
+            self.progress.seconds["total"] = time.perf_counter() - self._began
             metrics.close()
         return self.progress
 
@@ -303,7 +303,7 @@ class Trainer:
         progress, retriever = self.progress, self.reasoner.retriever
         progress.metrics_bytes, progress.metrics_sha256 = metrics.position(), metrics.sha256
         progress.skipped_updates = self._skipped_before + self.learner.skipped
-        progress.seconds.update(self.parts.clock.seconds)
+        progress.seconds.update(self.parts.clock.seconds, total=time.perf_counter() - self._began)
         progress.refreshed = retriever is not None and retriever.refreshed
         parts = module_tensors(self.reasoner.modules())
         tensors = joined(parts, self.learner.tensors(), "learner keeps the tensor")

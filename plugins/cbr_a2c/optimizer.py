@@ -79,7 +79,7 @@ class GuardedAdam:
             parameter.grad = None
         loss.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
-        if not (isfinite(norm) and isfinite(loss)):
+        if not (isfinite(norm.item()) and isfinite(loss.item())):
             self._skip()
             return False
         self._minimise()

@@ -113,6 +113,7 @@ def test_restored_optimizer_continues_exactly():
     assert torch.equal(w, copy)
 
 
+@pytest.mark.filterwarnings("error")
 def test_all_tensors_together_are_stepped_as_each_alone():
     """To the bit: parameters of several shapes, one without a gradient, over many steps and with clipping."""
     shapes = [(3, 4), (5,), (), (2, 2, 2), (7,)]

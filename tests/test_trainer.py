@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections import Counter
 from dataclasses import asdict, replace
 from itertools import count
@@ -214,6 +213,20 @@ def test_of_games_whose_points_nobody_can_read_there_is_no_score(tmp_path, monke
             assert (figures["score"]["mean"] is figures["score"]["std"] is None) is (games <= set(unread))
 
 
+def ten_seconds_a_play(monkeypatch) -> list[float]:
+    """The trainer's clock stands still, but for ten seconds with each play of the training; what it says."""
+    now, count_play = [0.0], Counters.count
+
+    def played(progress, episode):
+        now[0] += 10
+        count_play(progress, episode)
+
+    clock = SimpleNamespace(monotonic=lambda: now[0], perf_counter=lambda: now[0])
+    monkeypatch.setattr("cbrcore.runs.trainer.time", clock)
+    monkeypatch.setattr(Counters, "count", played)
+    return now
+
+
 @pytest.mark.parametrize(
     ("seconds", "kept"),
     [
@@ -225,22 +238,14 @@ def test_of_games_whose_points_nobody_can_read_there_is_no_score(tmp_path, monke
     ],
 )
 def test_the_state_between_two_plays_is_kept_as_long_as_that_costs_little(tmp_path, monkeypatch, seconds, kept):
-    now, found = [0.0], []
-    write, count_play = trainer.write_checkpoint, Counters.count
+    now, found, write = ten_seconds_a_play(monkeypatch), [], trainer.write_checkpoint
 
     def slow(folder, state):
         found.append(state.progress.games_played)
         now[0] += seconds
         write(folder, state)
 
-    def played(progress, episode):
-        now[0] += 10
-        count_play(progress, episode)
-
-    clock = SimpleNamespace(monotonic=lambda: now[0], perf_counter=time.perf_counter)
-    monkeypatch.setattr("cbrcore.runs.trainer.time", clock)
     monkeypatch.setattr(trainer, "write_checkpoint", slow)
-    monkeypatch.setattr(Counters, "count", played)
     run(tmp_path, checkpoint_every=50, pretrain=0)
     assert found == kept
 
@@ -262,15 +267,7 @@ def test_interrupted_and_resumed_run_equals_the_uninterrupted_one(tmp_path, stop
 
 def test_the_seconds_of_a_run_are_those_of_all_its_sessions(tmp_path, monkeypatch):
     """Also of one that could not say so when it ended: its checkpoint has them."""
-    now, count_play = [0.0], Counters.count
-
-    def played(progress, episode):
-        now[0] += 10
-        count_play(progress, episode)
-
-    clock = SimpleNamespace(monotonic=time.monotonic, perf_counter=lambda: now[0])
-    monkeypatch.setattr("cbrcore.runs.trainer.time", clock)
-    monkeypatch.setattr(Counters, "count", played)
+    now = ten_seconds_a_play(monkeypatch)
     with pytest.raises(Interrupted):
         run(tmp_path, stop_after=14)
     assert 0 < now[0] < 120

@@ -46,6 +46,8 @@ SLOW = (
     "plugins/test_cbr_jericho_stories.py::test_the_same_seed_gives_the_same_file_in_every_process",
     "plugins/test_cbr_jericho_transitions.py::test_ways_from_memory_are_those_of_the_engine",
     "plugins/test_cbr_jericho_tried.py::test_it_finds_nearly_what_a_full_search_does",
+    "plugins/test_cbr_jericho_tune.py::test_a_build_that_answers_otherwise_is_not_kept",
+    "plugins/test_cbr_jericho_tune.py::test_the_build_is_faster_and_answers_alike",
     "plugins/test_cbr_jericho_views.py::test_a_run_that_is_resumed_remembers",
     "plugins/test_cbr_jericho_views.py::test_what_is_offered_does_not_depend_on_the_cache",
     "plugins/test_cbr_kga2c_supervised.py::test_a_resumed_run_ends_with_the_same_bytes",

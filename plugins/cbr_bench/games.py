@@ -1,4 +1,4 @@
-"""Jericho's games: what remembering valid actions is worth, and what the explorer costs beside them."""
+"""Jericho's games: what remembered valid actions and a tuned interpreter are worth; what the explorer costs."""
 
 from __future__ import annotations
 
@@ -10,26 +10,39 @@ from cbr_bench.figures import Figure
 from cbr_bench.measures import Setting
 
 SIX = ("zork1", "zork3", "detective", "pentari", "inhumane", "zenon")
-STEPS = 1000
 RECIPE = "explorer_jericho.yaml"
 
 
 def view(setting: Setting) -> Iterator[Figure]:
-    """The explorer's first steps of six games, nothing cached: valid actions remembered by view, against a search
-    in each state that is not precisely known; and the geometric mean of the six."""
-    steps, games = (200, SIX[:2]) if setting.quick else (STEPS, SIX)
+    """Valid actions remembered by view, against a search in each state that is not precisely known."""
+    yield from _against(setting, "cache_key", "view", "state", steps=1000)
+
+
+def interpreter(setting: Setting) -> Iterator[Figure]:
+    """A search in each state by the interpreter that ``cbr games tune`` made, against the installed one."""
+    yield from _against(setting, "interpreter", "tuned", "installed", steps=200, cache_key="state")
+
+
+def _against(
+    setting: Setting, what: str, one: str, other: str, *, steps: int, **settings: str
+) -> Iterator[Figure]:
+    """Steps a second of the explorer's first steps of six games, nothing cached, with one value of a setting and
+    with the other; and the geometric mean of the ratios."""
+    steps, games = (steps // 5, SIX[:2]) if setting.quick else (steps, SIX)
     ratios = []
     for game in games:
-        rates = {}
-        for key in ("view", "state"):
-            folder = setting.folder / f"{game}-{key}"
-            settings = f"environment.game={game}", f"environment.cache_key={key}", f"run.env_steps={steps}"
-            found = trained(RECIPE, folder, *settings, NOT_MEASURED, cache=folder.with_suffix(".cache"))
-            rates[key] = found["steps_per_second"]
-        ratios.append(rates["view"] / rates["state"])
-        yield Figure(f"{game}, cache_key: view", rates["view"], "steps/s", "cache_key: state", rates["state"])
+        rates = []
+        for value in (one, other):
+            folder = setting.folder / f"{game}-{value}"
+            chosen = {"game": game, **settings, what: value}
+            given = [f"environment.{name}={each}" for name, each in chosen.items()]
+            cache = folder.with_suffix(".cache")
+            found = trained(RECIPE, folder, *given, f"run.env_steps={steps}", NOT_MEASURED, cache=cache)
+            rates.append(found["steps_per_second"])
+        ratios.append(rates[0] / rates[1])
+        yield Figure(f"{game}, {what}: {one}", rates[0], "steps/s", f"{what}: {other}", rates[1])
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    yield Figure(f"mean of {len(games)} games, cache_key: view", mean, "times cache_key: state")
+    yield Figure(f"mean of {len(games)} games, {what}: {one}", mean, f"times {what}: {other}")
 
 
 def explorer(setting: Setting) -> Iterator[Figure]:

@@ -62,6 +62,7 @@ MEASURES = {
     "retrieval": Measure("cbr_bench.retrieval:retrieval", "the best case above tau, of many", 1),
     "step": Measure("cbr_bench.retrieval:step", "what a reused step costs beside searching", 1),
     "view": Measure("cbr_bench.games:view", "Jericho: actions remembered by view, six games", 20, "jericho"),
+    "interpreter": Measure("cbr_bench.games:interpreter", "Jericho: `cbr games tune`, six games", 4, "jericho"),
     "explorer": Measure("cbr_bench.games:explorer", "Jericho: the explorer without its environment", 3, "jericho"),
 }
 

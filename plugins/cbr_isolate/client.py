@@ -155,7 +155,7 @@ def _start(module: str, scratch: str, *, in_scratch: bool) -> tuple[subprocess.P
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-                env={**_environment(), "TMPDIR": scratch},
+                env={**child_environment(), "TMPDIR": scratch},
                 bufsize=0,
                 process_group=0,  # a Ctrl-C at the terminal does not reach it
             )
@@ -165,7 +165,7 @@ def _start(module: str, scratch: str, *, in_scratch: bool) -> tuple[subprocess.P
         return process, stderr
 
 
-def _environment() -> dict[str, str]:
+def child_environment() -> dict[str, str]:
     """Modules are found where this process finds them. Strings must not be hashed at random: sets of names decide
     which of two equal commands is offered."""
     path = [

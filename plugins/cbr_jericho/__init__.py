@@ -28,4 +28,7 @@ def register_commands(registry: Registrar) -> None:
 def register_checks(registry: Registrar) -> None:
     registry.add("stories", factory="cbr_jericho.checks:games", summary="the paper's story files")
     registry.add("tagger", factory="cbr_jericho.checks:tagger", summary="a spaCy model, for the setting `tagger`")
+    registry.add(
+        "interpreter", factory="cbr_jericho.checks:interpreter", summary="a faster build of Jericho's interpreter"
+    )
     registry.add("engine", factory="cbr_jericho.checks:engine", summary="a step of the engine")

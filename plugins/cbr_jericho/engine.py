@@ -19,6 +19,7 @@ from cbr_isolate.protocol import Message
 from cbr_jericho.objects import Layout, ObjectTree
 from cbr_jericho.parser import LETTERS
 from cbr_jericho.reading import Memory, Place, room_for_line
+from cbrcore.errors import GameError
 
 JERICHO_VERSION: str = jericho.__version__
 
@@ -50,16 +51,28 @@ def verbs_of(bindings: Mapping[str, Any]) -> set[str]:
 class Engine(FrotzEnv):  # type: ignore[misc]
     """Jericho's `FrotzEnv` that survives undefined bytes and keeps its dictionary, and states that travel."""
 
-    def __init__(self, path: Path, seed: int | None) -> None:
+    def __init__(self, path: Path, seed: int | None, interpreter: Path | None = None) -> None:
         """Load a story that has been checked.
 
         Args:
             path: the story file.
             seed: of the interpreter's random numbers; None for the one of the published walkthrough.
+            interpreter: a build of the interpreter; None: the one that came with Jericho.
+
+        Raises:
+            GameError: the build cannot be loaded.
         """
+        if interpreter is not None:
+            jericho.jericho.FROTZ_LIB_PATH = str(interpreter)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a story that Jericho does not know was let through on purpose
-            super().__init__(str(path), seed=seed)
+            try:
+                super().__init__(str(path), seed=seed)
+            except OSError as error:
+                hint = "Type: cbr games tune, or --set environment.interpreter=installed"
+                raise GameError(
+                    f"{jericho.jericho.FROTZ_LIB_PATH} cannot be loaded: {error}", hint=hint
+                ) from error
         self._story = rom = path.read_bytes()
         self.md5 = hashlib.md5(rom, usedforsecurity=False).hexdigest()
         self._words: list[Any] = super().get_dictionary()

@@ -13,6 +13,7 @@ from cbr_isolate.files import named_path
 from cbr_isolate.protocol import Message
 from cbr_jericho.config import LARGEST_SEED, JerichoConfig
 from cbr_jericho.graphs import SceneReader, TextScenes, TreeScenes
+from cbr_jericho.interpreter import tuned_interpreter
 from cbr_jericho.places import read_places
 from cbr_jericho.play import Play
 from cbr_jericho.stories import Story, check_story_file, find_story, generated_story
@@ -232,10 +233,13 @@ class JerichoEnvironment:
         content = read_story(story.path)
         if story_md5(content) != story.md5:
             raise GameError(f"{story.path} has changed while it was being loaded", hint="Start again.")
+        interpreter = tuned_interpreter() if self.config.interpreter == "tuned" else None
+        log.info("%s: the interpreter is the %s one", story.name, "installed" if interpreter is None else "tuned")
         return {
             "name": ("tw-story.z" if story.path.name.startswith("tw-") else "story.z") + str(story.version),
             "story": base64.b64encode(content).decode(),
             "seed": self._seed(),
+            "interpreter": None if interpreter is None else str(interpreter),
             "templates": list(story.templates),
             "tagger": self.config.tagger,
             "cache": str(cache) if self.config.cache else None,

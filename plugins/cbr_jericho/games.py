@@ -93,6 +93,30 @@ def warm(
     )
 
 
+@games_app.command()
+def tune(
+    *,
+    source: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Jericho's source (archive or folder), else pip gets it."),
+    ] = None,
+) -> None:
+    """Build a faster interpreter, from Jericho's own source, for this machine; needs gcc and make.
+
+    It is built twice: the first build counts where the time goes while it plays, the second is laid out by that.
+    It is kept only if it answers as the installed one does; runs then use it (environment.interpreter: tuned).
+    """
+    from cbr_jericho.interpreter import tuned_path
+    from cbr_jericho.tune import tune as build
+
+    compared = build(cache_dir(), say, source=source)
+    rows = [
+        (each.story, f"{each.installed_s:.2f}", f"{each.tuned_s:.2f}", f"{each.ratio:.2f}") for each in compared
+    ]
+    echo(aligned([("game", "seconds, installed", "tuned", "times as fast"), *rows]))
+    say(f"kept as {tuned_path()}")
+
+
 def _tell(report: AddReport) -> None:
     """One line per story on stdout; GameError if something was refused."""
     for what, stories in (("added", report.added), ("present", report.present)):

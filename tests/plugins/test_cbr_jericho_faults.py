@@ -223,6 +223,7 @@ def request_of_zork(games_dir):
         "name": "story.z3",
         "story": base64.b64encode((games_dir / "jericho" / "zork1.z5").read_bytes()).decode(),
         "seed": None,
+        "interpreter": None,
         "templates": [],
         "tagger": "dictionary",
         "cache": None,

@@ -15,7 +15,7 @@ from cbr_explorer.scene import Scene
 ROOT = 0
 """The node of the start."""
 NOWHERE = -1
-"""The case of a node where the game has ended, or an episode was cut off."""
+"""The case of a node where the game has ended, an episode was cut off, or points were lost."""
 ANYWHERE = -1
 """The view and the room of a step that is taken wherever one is."""
 Cell = tuple[float, int, int]
@@ -145,12 +145,15 @@ class Archive:
         return [self.commands.names[step.command] for step in self.steps(node)]
 
     def steps(self, node: int) -> list[Step]:
-        """The commands that lead to a node."""
+        """The commands that lead to a node. Where points were lost there is no case, and the next command's place
+        is not known."""
         found = []
         while node != ROOT:
             before = self._parents[node]
-            case = self.cases[self._case_of[before]]
-            found.append(Step(self._by[node], case.view, case.room, self._rewards[node] > 0))
+            number = self._case_of[before]
+            case = None if number == NOWHERE else self.cases[number]
+            place = (ANYWHERE, ANYWHERE) if case is None else (case.view, case.room)
+            found.append(Step(self._by[node], *place, self._rewards[node] > 0))
             node = before
         return found[::-1]
 

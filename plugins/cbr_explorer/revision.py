@@ -58,7 +58,7 @@ def _loops(steps: Sequence[Step], rooms: Sequence[int]) -> Iterator[tuple[int, i
         for after in range(first + 1, len(rooms)):
             if steps[after - 1].earns:
                 break
-            if rooms[after] == room:
+            if rooms[after] == room != ANYWHERE:
                 yield first, after
 
 
@@ -84,7 +84,7 @@ def graft(memory: GameMemory, number: int, steps: Sequence[Step], rng: random.Ra
 
 def _joint(steps: Sequence[Step], detour: Sequence[Step]) -> tuple[int, int] | None:
     """(step of a case, step of another), the last ones in the same room: of the other as late as can be."""
-    passed = {step.room: at for at, step in enumerate(steps)}
+    passed = {step.room: at for at, step in enumerate(steps) if step.room != ANYWHERE}
     meets = (begin for begin in range(len(detour) - 1, -1, -1) if detour[begin].room in passed)
     begin = next(meets, None)
     return None if begin is None else (passed[detour[begin].room], begin)

@@ -23,12 +23,12 @@ WAYS = {"hall": {"east": "kitchen"}, "kitchen": {"west": "hall", "down": "cellar
 
 
 class House:
-    """The environment; with `locked` ways are closed: {(room, command)}."""
+    """The environment; with `locked` ways are closed: {(room, command)}; with `toll` one command costs a point."""
 
     handicaps: Mapping[str, Any] = {}
 
-    def __init__(self, *, max_steps: int = 20, locked: Iterable[tuple[str, str]] = ()) -> None:
-        self.max_steps, self.locked = max_steps, set(locked)
+    def __init__(self, *, max_steps: int = 20, locked: Iterable[tuple[str, str]] = (), toll: str = "") -> None:
+        self.max_steps, self.locked, self.toll = max_steps, set(locked), toll
 
     def reset(self, game: str = GAME, seed: int = 0) -> Observation:
         self.room, self.lamp, self.rung, self.opened, self.steps, self.score = "hall", "hall", False, False, 0, 0.0
@@ -50,6 +50,7 @@ class House:
             self.opened, self.score = True, self.score + 5
         elif text == "jump":
             ending = Ending.LOST
+        self.score -= text == self.toll
         self.steps += 1
         if ending is None and self.steps >= self.max_steps:
             ending = Ending.TRUNCATED

@@ -8,7 +8,7 @@ import random
 import pytest
 from explorer_parts import GAME, House, case_at, explorer, force, memory_after, play, texts
 
-from cbr_explorer.archive import ROOT, Archive
+from cbr_explorer.archive import ANYWHERE, ROOT, Archive, Step
 from cbr_explorer.config import ExplorerConfig
 from cbr_explorer.memory import GameMemory
 from cbr_explorer.scene import Scene, read_scene, sentences
@@ -104,6 +104,17 @@ def test_where_a_game_ends_there_is_no_case():
     assert case_at(memory, "east", "down", "jump") == -1
     assert len(memory.archive) == 4
     assert memory.archive.nearest_case(3) == case_at(memory, "east", "down")
+
+
+def test_where_points_were_lost_there_is_no_case_and_the_next_command_has_no_place():
+    policy = explorer()
+    force(policy, House(toll="down"), [*SHORT, "up", "west"])
+    archive = (memory := policy.memory(GAME)).archive
+    assert case_at(memory, *SHORT[:3]) == -1
+    steps = archive.steps(archive.cases[case_at(memory, *SHORT)].node)
+    assert texts(memory, steps) == SHORT
+    assert [archive.rooms.names[step.room] for step in steps[:3]] == ["hall", "hall", "kitchen"]
+    assert steps[3] == Step(archive.commands.get("open chest", -1), ANYWHERE, ANYWHERE, earns=True)
 
 
 # -- ways --------------------------------------------------------------------------------------------------------

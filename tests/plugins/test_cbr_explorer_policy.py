@@ -142,6 +142,19 @@ def test_after_its_steps_it_replays_the_best_and_keeps_the_score():
     assert (counts["exploit_steps"], counts["explore_steps"]) == (8, 6)
 
 
+@pytest.mark.parametrize("toll", ["east", "down", "up"])
+def test_a_way_that_costs_points_is_replayed_to_its_end(toll):
+    """The last case of the archive is far from where the points were lost."""
+    policy, house = explorer(explore_steps=0), House(max_steps=7, toll=toll)
+    way = [*CHEST, "up", "ring bell", "west"]
+    force(policy, house, way)
+    force(policy, house, ["sing"])
+    given, seen, why = play(policy, house)
+    assert given == way
+    assert seen.score == 5
+    assert all(each.startswith("replays") for each in why)
+
+
 def test_an_end_with_the_best_score_is_replayed_whole():
     policy, house = explorer(explore_steps=0), House(max_steps=6)
     ended = [*CHEST, "up", "ring bell"]

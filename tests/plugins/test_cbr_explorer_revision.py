@@ -7,10 +7,10 @@ import random
 import pytest
 from explorer_parts import GAME, House, act, case_at, explorer, force, memory_after, play, texts
 
-from cbr_explorer.archive import Step
+from cbr_explorer.archive import ANYWHERE, Step
 from cbr_explorer.following import Here, alike, go_on, mend
 from cbr_explorer.memory import GameMemory
-from cbr_explorer.revision import Plan, graft, shorten
+from cbr_explorer.revision import Plan, _joint, graft, shorten
 from cbr_explorer.scene import Scene, read_scene
 from cbrcore.types import Observation
 
@@ -40,6 +40,15 @@ def test_the_longest_loop_is_left_out_first_then_the_next_each_once():
     assert len(left) == len({tuple(each) for each in left})
     assert found[0].how == "without 4 of its commands"
     assert found[-1] is None
+
+
+def test_two_places_that_are_not_known_are_no_loop_and_no_place_to_meet():
+    memory = memory_after(["take lamp", "east"])
+    number, _ = solution(memory, "take lamp", "east")
+    steps = [Step(0, 0, 0), Step(1, ANYWHERE, ANYWHERE), Step(2, ANYWHERE, ANYWHERE)]
+    assert shorten(memory, number, steps, RNG) is None
+    assert _joint(steps[1:], steps[1:]) is None
+    assert _joint(steps, steps) == (0, 0)
 
 
 def test_a_loop_that_earned_something_stays():

@@ -29,6 +29,9 @@ State = tuple[Any, ...]
 READ_KEY = 246
 """The Z-machine's instruction `read_char` [Jericho's `frotz_interface.c`]."""
 
+BYTE, NEGATIVE_FROM = 256, 192
+"""A score of one byte that is as high as this, and above the game's maximum, is one below zero."""
+
 RAM = 0
 
 DICTIONARY_POINTER = 0x08
@@ -98,6 +101,13 @@ class Engine(FrotzEnv):  # type: ignore[misc]
         answer = self.frotz_lib.step(action.encode() + b"\n").decode(TEXT, errors="replace")
         facts = self._facts()
         return answer, facts["score"] - before, self.game_over() or self.victory(), facts
+
+    def get_score(self) -> int:
+        """The score. Of many games Jericho reads one byte of it, so that one below zero would be the highest of
+        all (adventureland: -7 as 249)."""
+        score: int = super().get_score()
+        below_zero = max(NEGATIVE_FROM, self.get_max_score() + 1) <= score < BYTE
+        return score - BYTE if below_zero else score
 
     def _facts(self) -> dict[str, int]:
         return {"moves": self.get_moves(), "score": self.get_score()}

@@ -24,6 +24,16 @@ from cbrcore.types import Ending, Observation
 TO_THE_LAMP = ["N", "E", "Open window", "W", "Open sack", "Get garlic", "W", "Get lamp"]
 """Through Zork I's window to the lamp; 10 points for coming in."""
 
+INTO_DEBT = """
+east, south, take all, take into up, take into down, take into up, take into down, take into up,
+light it with keys, turn it off, take all, put all down, take into up, take into down, east, north, take axe, west, cut tree,
+take into tree, north, take mud, north, north, north, east, wake dragon, take all, east, east, wake dragon,
+take into up, take into down, take into up, take into down, take into up, take into down, take into up,
+take into down, east, south, north, south, take into tree, take into down, take into up, north, north, north, east,
+east, south, turn lamp off, take into tree, clean lamp, clean lamp, clean lamp
+"""
+"""In Adventureland the genie takes a treasure from one who has none left: "You have so far scored -7"."""
+
 
 @pytest.fixture(scope="module")
 def zork(games_dir, cache_dir):
@@ -109,6 +119,17 @@ def test_scores_rewards_and_the_commands_that_scored(zork):
     triples = set(last.graph.triples)
     assert {("you", "have", "brass lantern"), ("you", "have", "clove of garlic")} & triples
     assert ("kitchen", "west", "living") in triples
+
+
+def test_a_score_below_zero_is_read_as_one(games_dir, cache_dir):
+    """Jericho reads one byte of it, 249."""
+    commands = INTO_DEBT.replace("\n", " ").strip().split(", ")
+    with closing(open_game(games_dir, cache_dir, "adventureland")) as environment:
+        start, *results = environment.replay("adventureland", commands)
+    assert start.score == 0
+    assert results[-1].observation.score == -7
+    assert results[-1].reward == -7
+    assert sum(result.reward for result in results) == -7
 
 
 def test_beds_are_in_rooms(games_dir, cache_dir):

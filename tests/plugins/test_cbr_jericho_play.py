@@ -25,12 +25,12 @@ TO_THE_LAMP = ["N", "E", "Open window", "W", "Open sack", "Get garlic", "W", "Ge
 """Through Zork I's window to the lamp; 10 points for coming in."""
 
 INTO_DEBT = """
-east, south, take all, take into up, take into down, take into up, take into down, take into up,
-light it with keys, turn it off, take all, put all down, take into up, take into down, east, north, take axe,
-west, cut tree, take into tree, north, take mud, north, north, north, east, wake dragon, take all, east, east, wake dragon,
-take into up, take into down, take into up, take into down, take into up, take into down, take into up,
-take into down, east, south, north, south, take into tree, take into down, take into up, north, north, north, east,
-east, south, turn lamp off, take into tree, clean lamp, clean lamp, clean lamp
+east, south, take all, take into up, take into down, take into up, take into down, take into up, light it with
+keys, turn it off, take all, put all down, take into up, take into down, east, north, take axe, west, cut
+tree, take into tree, north, take mud, north, north, north, east, wake dragon, take all, east, east, wake
+dragon, take into up, take into down, take into up, take into down, take into up, take into down, take into
+up, take into down, east, south, north, south, take into tree, take into down, take into up, north, north,
+north, east, east, south, turn lamp off, take into tree, clean lamp, clean lamp, clean lamp
 """
 """In Adventureland the genie takes a treasure from one who has none left: "You have so far scored -7"."""
 

@@ -150,9 +150,9 @@ class Archive:
         found = []
         while node != ROOT:
             before = self._parents[node]
-            number = self._case_of[before]
-            case = None if number == NOWHERE else self.cases[number]
-            place = (ANYWHERE, ANYWHERE) if case is None else (case.view, case.room)
+            place = (ANYWHERE, ANYWHERE)
+            if (number := self._case_of[before]) != NOWHERE:
+                place = (self.cases[number].view, self.cases[number].room)
             found.append(Step(self._by[node], *place, self._rewards[node] > 0))
             node = before
         return found[::-1]

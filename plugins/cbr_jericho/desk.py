@@ -49,8 +49,7 @@ class Desk:
     def __init__(self, request: Message, announce: Callable[[Message], None]) -> None:
         story = Path(request["scratch"]) / request["name"]
         story.write_bytes(base64.b64decode(request["story"]))
-        interpreter = request["interpreter"] and Path(request["interpreter"])
-        self.engine = Engine(story, request["seed"], interpreter)
+        self.engine = Engine(story, request["seed"], request["interpreter"])
         self._seed = int(self.engine._seed)
         self.search = ActionSearch(self.engine, request["templates"], request["tagger"])
         self.surroundings = Surroundings(self.engine)

@@ -54,19 +54,19 @@ def verbs_of(bindings: Mapping[str, Any]) -> set[str]:
 class Engine(FrotzEnv):  # type: ignore[misc]
     """Jericho's `FrotzEnv` that survives undefined bytes and keeps its dictionary, and states that travel."""
 
-    def __init__(self, path: Path, seed: int | None, interpreter: Path | None = None) -> None:
+    def __init__(self, path: Path, seed: int | None, interpreter: str | None = None) -> None:
         """Load a story that has been checked.
 
         Args:
             path: the story file.
             seed: of the interpreter's random numbers; None for the one of the published walkthrough.
-            interpreter: a build of the interpreter; None: the one that came with Jericho.
+            interpreter: the path of a build of the interpreter; None: the one that came with Jericho.
 
         Raises:
             GameError: the build cannot be loaded.
         """
         if interpreter is not None:
-            jericho.jericho.FROTZ_LIB_PATH = str(interpreter)
+            jericho.jericho.FROTZ_LIB_PATH = interpreter
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a story that Jericho does not know was let through on purpose
             try:

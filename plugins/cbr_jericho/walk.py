@@ -26,8 +26,7 @@ def walk(request: dict[str, Any]) -> dict[str, Any]:
     Returns:
         `digest` and `seconds`.
     """
-    interpreter = request["interpreter"] and Path(request["interpreter"])
-    engine = Engine(Path(request["story"]), None, interpreter)
+    engine = Engine(Path(request["story"]), None, request["interpreter"])
     search = ActionSearch(engine, request["templates"], "dictionary")
     rng, digest, start = random.Random(0), hashlib.sha256(), perf_counter()
     answer = engine.reset()[0]

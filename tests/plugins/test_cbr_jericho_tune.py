@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from cbr_cache.sealed import keep
 from cbr_jericho.config import JerichoConfig
 from cbr_jericho.environment import JerichoEnvironment
 from cbr_jericho.interpreter import identity, tuned_interpreter, tuned_path
-from cbr_jericho.tune import tune
+from cbr_jericho.tune import _downloaded, tune
 from cbrcore.errors import GameError
 from cbrcore.interfaces import Build
 
@@ -28,15 +26,10 @@ def _no_build_of_the_user(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory):
     """Jericho's source, as pip gets it."""
-    from importlib.metadata import version
-
-    folder = tmp_path_factory.mktemp("source")
-    wanted = f"jericho=={version('jericho')}"
-    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "jericho", wanted]
-    done = subprocess.run([*command, "-d", str(folder)], capture_output=True, text=True, timeout=300, check=False)
-    if done.returncode:
-        pytest.skip(f"the source of Jericho cannot be had here: {done.stderr[-300:]}")
-    return next(folder.glob("jericho-*"))
+    try:
+        return _downloaded(tmp_path_factory.mktemp("source"))
+    except GameError as error:
+        pytest.skip(f"the source of Jericho cannot be had here: {error.message[-300:]}")
 
 
 @pytest.fixture

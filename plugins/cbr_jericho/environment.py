@@ -234,7 +234,10 @@ class JerichoEnvironment:
         if story_md5(content) != story.md5:
             raise GameError(f"{story.path} has changed while it was being loaded", hint="Start again.")
         interpreter = tuned_interpreter() if self.config.interpreter == "tuned" else None
-        log.info("%s: the interpreter is the %s one", story.name, "installed" if interpreter is None else "tuned")
+        told: set[str] = self.build.shared.setdefault(f"{NAME}: told", set())
+        if (line := f"the interpreter is the {'installed' if interpreter is None else 'tuned'} one") not in told:
+            told.add(line)
+            log.info("%s: %s", story.name, line)
         return {
             "name": ("tw-story.z" if story.path.name.startswith("tw-") else "story.z") + str(story.version),
             "story": base64.b64encode(content).decode(),

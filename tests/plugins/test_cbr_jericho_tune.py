@@ -92,6 +92,17 @@ def test_a_run_plays_with_the_tuned_build_if_there_is_one(cache_dir, caplog):
     assert told == [f"interpreter is the {which} one" for which in ("installed", "tuned", "installed")]
 
 
+def test_several_environments_of_a_run_say_once_which_build_plays(cache_dir, caplog):
+    caplog.set_level("INFO")
+    build = Build(cache_dir=cache_dir)
+    for _ in range(3):
+        with closing(JerichoEnvironment(JerichoConfig(game="generated"), build)) as environment:
+            first_step(environment)
+    assert [record.message for record in caplog.records if "interpreter" in record.message] == [
+        "tw-treasure-0: the interpreter is the installed one"
+    ]
+
+
 def test_a_build_that_cannot_be_loaded_is_named_with_what_to_type(cache_dir):
     path = put(b"no library")
     with closing(open_story(cache_dir)) as environment, pytest.raises(GameError) as caught:

@@ -415,15 +415,15 @@ class StoredCases:
 
 @runtime_checkable
 class CaseStore(Protocol):
-    """Cases with their keys, as a checkpoint holds them.
+    """Cases with their keys, as a checkpoint holds them."""
 
-    Attributes:
-        cases: in the order in which they were retained.
-        situations: case id -> what its key was made of, beside its seeds; enough to make the key again.
-    """
+    @property
+    def cases(self) -> Sequence[Case]:
+        """In the order in which they were retained. What is set on one counts, also where they are made anew."""
 
-    cases: list[Case]
-    situations: dict[int, Situation]
+    @property
+    def situations(self) -> Mapping[int, Situation]:
+        """Case id -> what its key was made of, beside its seeds; enough to make the key again."""
 
     def __len__(self) -> int: ...
 

@@ -387,7 +387,7 @@ def _members(protocol: type) -> list[str]:
 @functools.cache
 def _methods(protocol: type) -> list[str]:
     """The methods of a contract."""
-    return [name for name in _members(protocol) if name != "__len__" and hasattr(protocol, name)]
+    return [name for name in _members(protocol) if name != "__len__" and callable(getattr(protocol, name, None))]
 
 
 def _has(made: Any, name: str) -> bool:

@@ -14,7 +14,8 @@ from cbr_goals.config import EvidenceConfig
 from cbr_goals.files import EVIDENCE_FILE, MEND, TRIES_FILE, Try, read_evidence, write_evidence
 from cbr_goals.kernel import Kernel, KernelIndex
 from cbr_goals.kinds import ALL, Kind, kinds_of
-from cbr_memory.memory import CaseMemory, preference
+from cbr_memory.columns import preference
+from cbr_memory.memory import CaseMemory
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.interfaces import Build, RetainItem
 from cbrcore.types import Case, Match, Provenance
@@ -135,7 +136,7 @@ class EvidenceMemory(CaseMemory):
 
     def retrieve(self, keys: Tensor) -> list[list[Match]]:
         """For each key [n, d] the most similar case; its relevance is p of the key, if that is above tau."""
-        if not self.cases or not len(keys):
+        if not len(self) or not len(keys):
             return [[] for _ in range(len(keys))]
         found = zip(self.speakers(keys, ALL), self.weigh(keys).tolist(), strict=True)
         return [[Match(case, p)] if p > self.threshold else [] for case, p in found]
@@ -177,7 +178,7 @@ class EvidenceMemory(CaseMemory):
     def _as_tried(self) -> fitting.Tried | None:
         """What the fit needs to know; None where there is nothing."""
         picked = self._picked()
-        if not picked or not self.cases:
+        if not picked or not len(self):
             return None
         tries, right = [tried for _, tried, _ in picked], [good for *_, good in picked]
         rows = torch.stack(self._tried.numbers(), dim=1)[[row for row, *_ in picked]]  # [R, 2]

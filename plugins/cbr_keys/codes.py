@@ -21,7 +21,7 @@ rows are compared at once instead."""
 
 
 class CodeIndex:
-    """Codes [m, D] as bytes in main memory, stored part by part and grown by doubling.
+    """Codes [m, D] as bytes in main memory, stored part by part and grown by half.
 
     Comparing one part of all rows is one pass over neighbouring bytes, which numpy does many at a time. Where
     there are many rows, `best_above` looks at those alone that share a piece of their code with the query.
@@ -47,7 +47,7 @@ class CodeIndex:
         """Append keys [n, D]."""
         stored, needed = self._places.stored, self._places.stored + len(keys)
         if needed > self._codes.shape[1]:
-            grown = np.zeros((len(self._codes), max(needed, 2 * self._codes.shape[1])), dtype=np.uint8)
+            grown = np.zeros((len(self._codes), max(needed, self._codes.shape[1] * 3 // 2)), dtype=np.uint8)
             grown[:, :stored] = self._codes[:, :stored]
             self._codes = grown
         self._codes[:, stored:needed] = keys.cpu().numpy().T

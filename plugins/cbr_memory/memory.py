@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,8 +13,9 @@ import numpy as np
 
 from cbr_keys.best import Best, FindsBest, best_of
 from cbr_keys.places import RemovesRows
+from cbr_memory.columns import Numbered, SituationsById, preference
 from cbr_memory.config import CaseMemoryConfig
-from cbr_memory.eviction import Eviction, eviction
+from cbr_memory.eviction import eviction
 from cbr_memory.files import fitting, read_cases, write_cases
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.interfaces import Build, KeyIndex, RetainItem, Situation, StoredCases
@@ -25,8 +24,8 @@ from cbrcore.types import Action, Case, Match, Provenance
 if TYPE_CHECKING:
     from torch import Tensor
 
-Pair = tuple[bytes, str]
-"""(bytes of the key, template)"""
+PAIR_END = 4
+"""So many bytes of a pair are the number of the template; those before it are the key."""
 
 
 def case_memory(config: CaseMemoryConfig, build: Build) -> CaseMemory:
@@ -64,10 +63,6 @@ class CaseMemory:
         failures: cases that failed when they were reused; None if they are not kept.
         eviction: "oldest" drops the case retained first, "least_used" the one least often rewarded or reused,
             "least_successful" the one whose reuses were rewarded least (the older one among equals).
-
-    Attributes:
-        situations: case id -> what its key was made of, beside its seeds; enough to make the key again. Equal ones
-            are one object.
     """
 
     def __init__(
@@ -92,21 +87,27 @@ class CaseMemory:
         self._clear()
 
     def _clear(self) -> None:
-        self.cases: list[Case] = []
-        self.situations: dict[int, Situation] = {}
-        self._same: dict[Situation, Situation] = {}
-        self._known: dict[Pair, Case] = {}
-        self._pairs: list[Pair] = []  # by row
-        self._templates = array("i")  # number of each case's template
-        self._numbers: dict[str, int] = {}  # of templates
-        self._leaving: Eviction = eviction(self.eviction)
+        self._leaving, self._cases = eviction(self.eviction)
+        self._templates: Numbered[str] = Numbered()
+        self._known: dict[bytes, int] = {}  # (key, template) -> id
+        self._pairs: list[bytes] = []  # by row
 
     def __len__(self) -> int:
-        return len(self.cases)
+        return len(self._cases)
+
+    @property
+    def cases(self) -> Sequence[Case]:
+        """By row."""
+        return self._cases
+
+    @property
+    def situations(self) -> Mapping[int, Situation]:
+        """Case id -> what its key was made of, beside its seeds."""
+        return SituationsById(self._cases)
 
     def facts(self) -> Mapping[str, float | None]:
         """For the results: how many different keys answer, however many cases share one."""
-        return {"prototypes": len({key for key, _ in self._pairs})}
+        return {"prototypes": len({pair[:-PAIR_END] for pair in self._pairs})}
 
     def __repr__(self) -> str:
         return f"CaseMemory({len(self)} cases, capacity={self.capacity}, index={self.index!r})"
@@ -121,8 +122,8 @@ class CaseMemory:
             step: environment steps of the run so far; tells which case is the more recent one.
             situation: kept beside a new case.
         """
-        pair = (_bytes(key), action.template)
-        known = self._known.get(pair)
+        pair = self._pair(key, action.template)
+        known = self._known_case(pair)
         if known is not None:
             known.rewarded += provenance.reward > 0
             known.last_step = step
@@ -163,7 +164,7 @@ class CaseMemory:
         Similarities are discrete and tie often. Of the cases tied at the maximum, one per template is
         returned: the more often rewarded one, then the more recent one. Several neighbours vote, see `_elect`.
         """
-        if not self.cases or not len(keys):
+        if not len(self) or not len(keys):
             return [[] for _ in range(len(keys))]
         if neighbours == 1:
             best = self._best_above(keys, threshold)
@@ -195,20 +196,16 @@ class CaseMemory:
 
     def nearest(self, keys: Tensor, templates: Sequence[str]) -> list[float]:
         """For each key [n, ...] the highest similarity among the cases of its template, 0 if there is none."""
-        if not self.cases or not len(keys):
+        if not len(self) or not len(keys):
             return [0.0] * len(keys)
         similarities = self.index.similarities(keys).cpu().numpy()  # [n, m]
-        of_cases = np.array(self._templates)
-        columns = {each: np.flatnonzero(of_cases == self._numbers.get(each, -1)) for each in set(templates)}
+        columns = {each: self._cases.with_template(each) for each in set(templates)}
         own = [row[columns[template]] for row, template in zip(similarities, templates, strict=True)]
         return [float(values.max()) if len(values) else 0.0 for values in own]
 
     def _one_per_template(self, relevance: float, tied: Sequence[int]) -> list[Match]:
         """Of the cases in these rows, which are equally relevant, the preferred one of each template."""
-        chosen: dict[str, Case] = {}
-        for case in sorted((self.cases[row] for row in tied), key=preference):
-            chosen[case.template] = case  # the most preferred comes last
-        return [Match(case, relevance) for case in sorted(chosen.values(), key=preference, reverse=True)]
+        return [Match(case, relevance) for case in self._cases.preferred(tied)]
 
     def key_of(self, case: Case) -> Tensor:
         """The stored key [...] of a case; ValueError if it is not here."""
@@ -232,76 +229,61 @@ class CaseMemory:
 
     def discard(self, key: Tensor, template: str) -> None:
         """Forget the case with this key and template, if there is one."""
-        case = self._known.get((_bytes(key), template))
+        case = self._known_case(self._pair(key, template))
         if case is not None:
-            self._remove(case)
+            self._remove(self._cases.row(case.id))
 
     def replace_keys(self, keys: Tensor) -> None:
         """Give the cases new keys [len(self), ...]. Of cases that become equal the preferred one stays, with the
         counts of all."""
-        kept: dict[Pair, Case] = {}
-        for key, case in zip(keys, self.cases, strict=True):
-            pair = (_bytes(key), case.template)
+        kept: dict[bytes, Case] = {}
+        for key, case in zip(keys, self._cases, strict=True):
+            pair = self._pair(key, case.template)
             if pair in kept:
                 case, other = sorted((kept[pair], case), key=preference, reverse=True)
                 _count_also(case, other)
             kept[pair] = case
-        staying = {case.id: pair for pair, case in kept.items()}
-        rows = [row for row, case in enumerate(self.cases) if case.id in staying]
-        for case in self.cases:
-            if case.id not in staying:
-                self._leaving.forget(case)
+        staying = sorted((case.id, pair) for pair, case in kept.items())
+        rows = [self._cases.row(number) for number, _ in staying]
         self.index.keep([])
         self.index.add(keys[rows])
-        self.cases = [self.cases[row] for row in rows]
-        self._known, self._pairs = kept, [staying[case.id] for case in self.cases]
-        self._templates = array("i", [self._numbers[case.template] for case in self.cases])
-        self.situations = {case.id: self.situations.get(case.id) for case in self.cases}
+        self._cases.keep(rows)
+        self._known, self._pairs = {pair: number for number, pair in staying}, [pair for _, pair in staying]
 
-    def _put(self, case: Case, pair: Pair, situation: Situation) -> Case:
+    def _pair(self, key: Tensor, template: str) -> bytes:
+        """Equal for equal keys and templates."""
+        return _bytes(key) + self._templates.number(template).to_bytes(PAIR_END)
+
+    def _known_case(self, pair: bytes) -> Case | None:
+        number = self._known.get(pair)
+        return None if number is None else self._cases.get(number)
+
+    def _put(self, case: Case, pair: bytes, situation: Situation) -> Case:
         """Take in a case whose key is in the index, or will be, as the last one."""
-        case = self._leaving.watch(case)
-        self.cases.append(case)
-        self.situations[case.id] = self._once(situation)
-        self._known[pair] = case
+        self._known[pair] = case.id
         self._pairs.append(pair)
-        self._templates.append(self._numbers.setdefault(case.template, len(self._numbers)))
         self._next_id = case.id + 1
-        return case
-
-    def _once(self, situation: Situation) -> Situation:
-        """The equal situation that is here already, or else this one."""
-        if len(self._same) > 2 * len(self.situations) + 64:  # most of them have left
-            self._same = {each: each for each in self.situations.values()}
-        return self._same.setdefault(situation, situation)
+        return self._cases.append(case, situation)
 
     def _full(self) -> bool:
-        return self.capacity is not None and len(self.cases) > self.capacity
+        return self.capacity is not None and len(self) > self.capacity
 
     def _evict(self) -> None:
         if self._full():
-            self._remove(self._leaving.first(self.cases))
+            self._remove(self._leaving.first(self._cases))
 
     def _row(self, case: Case) -> int:
-        row = case.id - self.cases[0].id if self.cases else 0  # where none between them has left
-        if 0 <= row < len(self.cases) and self.cases[row] is case:
-            return row
-        row = bisect_left(self.cases, case.id, key=lambda each: each.id)
-        if row == len(self.cases) or self.cases[row] != case:
+        if self._cases.get(case.id) != case:
             raise ValueError(f"not in this memory: {case!r}")
-        return row
+        return self._cases.row(case.id)
 
-    def _remove(self, leaving: Case) -> None:
-        row = self._row(leaving)
+    def _remove(self, row: int) -> None:
         if isinstance(self.index, RemovesRows):
             self.index.remove(row)
         else:
-            self.index.keep([other for other in range(len(self.cases)) if other != row])
-        del self.cases[row]
-        del self._templates[row]
-        self.situations.pop(leaving.id, None)
+            self.index.keep([other for other in range(len(self)) if other != row])
+        self._cases.remove(row)
         del self._known[self._pairs.pop(row)]
-        self._leaving.forget(leaving)
 
     def save(self, folder: Path, *, weights: str = "") -> None:
         """Write the cases into `folder`: enough to use them elsewhere (`cbr_memory.files`).
@@ -309,8 +291,8 @@ class CaseMemory:
         Args:
             weights: a digest of the parameters that made the keys.
         """
-        keys = self.index.keys() if self.cases else None
-        situations = [self.situations.get(case.id) for case in self.cases]
+        keys = self.index.keys() if len(self) else None
+        situations = list(self.situations.values())
         write_cases(folder, StoredCases(self.cases, keys, situations, self.identity, weights, self._next_id))
 
     def read(self, folder: Path) -> StoredCases:
@@ -347,9 +329,10 @@ class CaseMemory:
         for case, situation, key in zip(
             stored.cases, stored.situations, () if keys is None else keys, strict=True
         ):
-            pair = (_bytes(key), case.template)
-            if pair in self._known:
-                _count_also(self._known[pair], case)
+            pair = self._pair(key, case.template)
+            known = self._known_case(pair)
+            if known is not None:
+                _count_also(known, case)
                 continue
             self._put(replace(case, id=max(case.id, self._next_id)), pair, situation)
             waiting.append(key)
@@ -364,11 +347,6 @@ class CaseMemory:
         if waiting:
             self.index.add(torch.stack(waiting))
             waiting.clear()
-
-
-def preference(case: Case) -> tuple[int, int, int]:
-    """Order among equally relevant cases: more often rewarded, then more recent."""
-    return case.rewarded, case.last_step, case.id
 
 
 def _bytes(key: Tensor) -> bytes:

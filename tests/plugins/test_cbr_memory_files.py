@@ -85,6 +85,7 @@ def line(**changes: object) -> str:
         (CASES_FILE, line(id=True), "id: "),
         (CASES_FILE, line(id=-1), "id: "),
         (CASES_FILE, line(id=10**30), "id: "),
+        (CASES_FILE, line(rewarded=2**53), "rewarded: Input should be less than"),
         (CASES_FILE, line(id=0), "id: 0 is that of line 1, too"),
         (CASES_FILE, line(id=9), "id: 9, but the next case of all would be 3"),
         (CASES_FILE, line(entities=[1]), "entities.0: "),

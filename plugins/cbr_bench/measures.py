@@ -61,6 +61,7 @@ MEASURES = {
     "cores": Measure("cbr_bench.training:cores", "two cores against one", 3),
     "retrieval": Measure("cbr_bench.retrieval:retrieval", "the best case above tau, of many", 1),
     "step": Measure("cbr_bench.retrieval:step", "what a reused step costs beside searching", 1),
+    "ram": Measure("cbr_bench.retrieval:ram", "the bytes that a case takes", 1),
     "view": Measure("cbr_bench.games:view", "Jericho: actions remembered by view, six games", 40, "jericho"),
     "interpreter": Measure("cbr_bench.games:interpreter", "Jericho: `cbr games tune`, six games", 4, "jericho"),
     "explorer": Measure("cbr_bench.games:explorer", "Jericho: the explorer without its environment", 3, "jericho"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from cbr_bench.figures import Figure, median_ms
 from cbr_bench.measures import Setting
 from cbr_keys.codes import CodeIndex
 from cbr_memory.memory import CaseMemory
-from cbrcore.types import Action, Provenance
+from cbrcore.types import Action, Case, Provenance
 
 PARTS, CODES, TAU = 32, 32, 0.7
 """D, K and the threshold of the paper."""
@@ -55,6 +56,45 @@ def step(setting: Setting) -> Iterator[Figure]:
     small, large = (_bookkeeping(size) for size in SIZES_OF_MEMORIES)
     for what in large:
         yield Figure(f"{what}, 100,000 cases", large[what], "ms", "100 cases", small[what])
+
+
+def ram(setting: Setting) -> Iterator[Figure]:
+    """Bytes that a case takes besides its situation, also with the tables that an index makes when it is asked;
+    against an object for each case, found by row, and by the bytes of its key and its template."""
+    size = SIZES[0] if setting.quick else SIZES[1]
+    keys = random_codes(size, seed=3)
+    action = Action("take cup", "take {}", ("cup",))
+
+    def kept() -> Iterator[CaseMemory]:
+        memory = CaseMemory(CodeIndex(PARTS, "cpu"), threshold=TAU)
+        for number, key in enumerate(keys):
+            memory.add(key, action, Provenance("game", 0, number, 0, 1.0), step=7 * number)
+        yield memory
+        memory.retrieve(keys[:1])
+        yield memory
+
+    def plain() -> Iterator[object]:
+        index, rows, known = CodeIndex(PARTS, "cpu"), [], {}
+        for number, key in enumerate(keys):
+            index.add(key[None])
+            origin = Provenance("game", 0, number, 0, 1.0)
+            rows.append(Case(number, action.template, action.entities, action.text, origin, last_step=7 * number))
+            known[key.numpy().tobytes(), action.template] = rows[-1]
+        yield index, rows, known
+
+    (objects,) = taken(plain())
+    for what, value in zip(("RAM of a case", "RAM of a case, index's tables too"), taken(kept()), strict=True):
+        yield Figure(f"{what}, {size:,} cases", value / size, "bytes", "an object each", objects / size)
+
+
+def taken(made: Iterator[object]) -> list[int]:
+    """Bytes that are taken after each step of the making."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        return [tracemalloc.get_traced_memory()[0] - before for _ in made]
+    finally:
+        tracemalloc.stop()
 
 
 def random_codes(count: int, seed: int = 0) -> Tensor:

@@ -102,7 +102,8 @@ class Archive:
         self.best: Scored | None = None
         self.final: Scored | None = None
         self._worlds = Names()
-        self._parents, self._by, self._rewards, self._case_of, self._depths = [ROOT], [-1], [0.0], [NOWHERE], [0]
+        self._parents, self._by, self._rewards, self._depths = [ROOT], [-1], [0.0], [0]
+        self._case_of, self._views = [NOWHERE], [ANYWHERE]
         self._children: dict[tuple[int, int], int] = {}
 
     def __repr__(self) -> str:
@@ -145,15 +146,14 @@ class Archive:
         return [self.commands.names[step.command] for step in self.steps(node)]
 
     def steps(self, node: int) -> list[Step]:
-        """The commands that lead to a node. Where points were lost there is no case, and the next command's place
-        is not known."""
+        """The commands that lead to a node, each in the view that was seen there: the same world can look another
+        way at another time. Where points were lost there is no case, and the next command's place is not known."""
         found = []
         while node != ROOT:
             before = self._parents[node]
-            place = (ANYWHERE, ANYWHERE)
-            if (number := self._case_of[before]) != NOWHERE:
-                place = (self.cases[number].view, self.cases[number].room)
-            found.append(Step(self._by[node], *place, self._rewards[node] > 0))
+            number = self._case_of[before]
+            room = ANYWHERE if number == NOWHERE else self.cases[number].room
+            found.append(Step(self._by[node], self._views[before], room, self._rewards[node] > 0))
             node = before
         return found[::-1]
 
@@ -168,24 +168,21 @@ class Archive:
             self._by.append(command)
             self._rewards.append(reward)
             self._case_of.append(NOWHERE)
+            self._views.append(ANYWHERE)
             self._depths.append(self._depths[node] + 1)
         return found
 
     def retain(self, node: int, scene: Scene, score: float, episode: int) -> int:
         """The number of the case at a node: a new case, or the known one of an equal world and score, which gets
         this node as its solution if it is shorter."""
-        number = self._worlds.number(f"{score:g} {scene.world}")
+        number, view = self._worlds.number(f"{score:g} {scene.world}"), self.views.number(scene.view)
         if number == len(self.cases):
-            view, room, load = (
-                self.views.number(scene.view),
-                self.rooms.number(scene.room),
-                self.loads.number(scene.load),
-            )
+            room, load = self.rooms.number(scene.room), self.loads.number(scene.load)
             self.cases.append(StartCase(node, view, room, load, len(scene.carried), score, episode))
         case = self.cases[number]
         if self._depths[node] < self._depths[case.node]:
             case.node = node
-        self._case_of[node] = number
+        self._case_of[node], self._views[node] = number, view
         cell = (score, case.load, case.room)
         if cell not in self.cells or self.length(number) < self.length(self.cells[cell]):
             self.cells[cell] = number
@@ -219,7 +216,7 @@ class Archive:
             "worlds": self._worlds.names,
             "cases": [list(vars(case).values()) for case in self.cases],
             "cells": [[*cell, number] for cell, number in self.cells.items()],
-            "nodes": [self._parents, self._by, self._rewards, self._case_of],
+            "nodes": [self._parents, self._by, self._rewards, self._case_of, self._views],
             "best": self.best,
             "final": self.final,
         }
@@ -232,7 +229,8 @@ class Archive:
         self.templates = list(state["templates"])
         self.cases = [StartCase(*values) for values in state["cases"]]
         self.cells = {(score, load, room): number for score, load, room, number in state["cells"]}
-        self._parents, self._by, self._rewards, self._case_of = (list(column) for column in state["nodes"])
+        columns = [list(column) for column in state["nodes"]]
+        self._parents, self._by, self._rewards, self._case_of, self._views = columns
         self.best, self.final = (
             None if scored is None else tuple(scored) for scored in (state["best"], state["final"])
         )

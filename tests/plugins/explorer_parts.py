@@ -23,12 +23,20 @@ WAYS = {"hall": {"east": "kitchen"}, "kitchen": {"west": "hall", "down": "cellar
 
 
 class House:
-    """The environment; with `locked` ways are closed: {(room, command)}; with `toll` one command costs a point."""
+    """The environment; with `locked` ways are closed: {(room, command)}; with `toll` one command costs a point;
+    from the step `dusk` on everything looks otherwise."""
 
     handicaps: Mapping[str, Any] = {}
 
-    def __init__(self, *, max_steps: int = 20, locked: Iterable[tuple[str, str]] = (), toll: str = "") -> None:
-        self.max_steps, self.locked, self.toll = max_steps, set(locked), toll
+    def __init__(
+        self,
+        *,
+        max_steps: int = 20,
+        locked: Iterable[tuple[str, str]] = (),
+        toll: str = "",
+        dusk: int | None = None,
+    ) -> None:
+        self.max_steps, self.locked, self.toll, self.dusk = max_steps, set(locked), toll, dusk
 
     def reset(self, game: str = GAME, seed: int = 0) -> Observation:
         self.room, self.lamp, self.rung, self.opened, self.steps, self.score = "hall", "hall", False, False, 0, 0.0
@@ -62,6 +70,7 @@ class House:
         texts += {"kitchen": ["ring bell"], "cellar": ["open chest", "jump"], "hall": []}[self.room]
         actions = tuple(act(text) for text in sorted(texts))
         here = f"{self.room}\n{'There is a lamp.' if self.lamp == self.room else 'Nothing is here.'}"
+        here += "" if self.dusk is None or self.steps < self.dusk else " It is dusk."
         held = "a lamp" if self.lamp == "you" else ""
         opened = self.opened and self.room == "cellar"
         names = (self.room, self.lamp, self.rung, self.opened)

@@ -163,6 +163,18 @@ def test_an_end_with_the_best_score_is_replayed_whole():
     assert play(policy, house)[0] == ended
 
 
+def test_a_replay_is_exact_where_the_same_world_looks_another_way_at_another_time():
+    """By day the hall is seen while the lamp is in the kitchen; at dusk again, and while it is in the cellar."""
+    policy, house = explorer(explore_steps=24), House(max_steps=20, dusk=5)
+    force(policy, house, ["take lamp", "east", "drop lamp", "west"])
+    way = [*["sing"] * 4, "take lamp", "east", "drop lamp", "west"]
+    way += ["east", "take lamp", "down", "drop lamp", "up", "west", "east", "down", "take lamp", "open chest"]
+    force(policy, house, [*way, "sing", "sing"])
+    for learning in (True, False):
+        given, seen, _ = play(policy, house, learning=learning)
+        assert (given[: len(way)], seen.score) == (way, 5)
+
+
 def test_at_first_there_is_nothing_to_replay():
     reuse = explorer().begin(None, learning=False)
     candidates = reuse.offer(House().reset(), None)

@@ -238,6 +238,11 @@ class CaseColumns(Sequence[Case]):
         actions = [number for number, parts in enumerate(self._shared["action"].values) if parts[0] == template]
         return np.flatnonzero(np.isin(self._rows["action"][self._places.all()], actions))
 
+    def ids(self) -> list[int]:
+        """Of all cases, by row."""
+        found: list[int] = self._rows["id"][self._places.all()].tolist()
+        return found
+
     def situation(self, row: int) -> Situation:
         """What the key of this case was made of."""
         return self._shared["situation"][self._rows["situation"][self._places[row]]]
@@ -256,7 +261,7 @@ class SituationsById(Mapping[int, Situation]):
         return f"SituationsById({len(self)} cases)"
 
     def __iter__(self) -> Iterator[int]:
-        return (case.id for case in self._cases)
+        return iter(self._cases.ids())
 
     def __getitem__(self, number: int) -> Situation:
         return self._cases.situation(self._cases.row(number))

@@ -292,7 +292,7 @@ class CaseMemory:
             weights: a digest of the parameters that made the keys.
         """
         keys = self.index.keys() if len(self) else None
-        situations = list(self.situations.values())
+        situations = [self._cases.situation(row) for row in range(len(self))]
         write_cases(folder, StoredCases(self.cases, keys, situations, self.identity, weights, self._next_id))
 
     def read(self, folder: Path) -> StoredCases:

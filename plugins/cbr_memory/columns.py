@@ -1,6 +1,6 @@
 """Cases in columns: a case costs its numbers, and is an object only while somebody holds it.
 
-An object for each case, its origin and its numbers would take six times as much. What many cases have in common
+An object for each case, its origin and its numbers took more than twice as much. What many cases have in common
 (an action, a game and seed, a situation) is kept once and has a number.
 """
 

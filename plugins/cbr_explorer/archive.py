@@ -6,11 +6,12 @@ costs one entry. Where a game begins in the same way each time, the commands of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cbr_explorer.scene import Scene
+from cbr_keys.numbered import Numbered
 
 ROOT = 0
 """The node of the start."""
@@ -22,32 +23,6 @@ Cell = tuple[float, int, int]
 """(score, load, room)"""
 Scored = tuple[float, int]
 """(score, node)"""
-
-
-class Names:
-    """Texts by number, in the order in which they came."""
-
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        self.names = list(names)
-        self._numbers = {name: number for number, name in enumerate(self.names)}
-
-    def __repr__(self) -> str:
-        return f"Names({len(self)})"
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def get(self, name: str, other: int) -> int:
-        """The number of a text, or another if it has none."""
-        return self._numbers.get(name, other)
-
-    def number(self, name: str) -> int:
-        """The number of a text; a new one for a new text."""
-        found = self._numbers.get(name)
-        if found is None:
-            found = self._numbers[name] = len(self.names)
-            self.names.append(name)
-        return found
 
 
 @dataclass
@@ -95,13 +70,12 @@ class Archive:
     """
 
     def __init__(self) -> None:
-        self.commands, self.views, self.rooms, self.loads = Names(), Names(), Names(), Names()
+        self.commands, self.views, self.rooms, self.loads, self._worlds = (Numbered[str]() for _ in range(5))
         self.templates: list[str] = []
         self.cases: list[StartCase] = []
         self.cells: dict[Cell, int] = {}
         self.best: Scored | None = None
         self.final: Scored | None = None
-        self._worlds = Names()
         self._parents, self._by, self._rewards, self._depths = [ROOT], [-1], [0.0], [0]
         self._case_of, self._views = [NOWHERE], [ANYWHERE]
         self._children: dict[tuple[int, int], int] = {}
@@ -143,7 +117,7 @@ class Archive:
 
     def texts(self, node: int) -> list[str]:
         """The commands that lead to a node, as they are written."""
-        return [self.commands.names[step.command] for step in self.steps(node)]
+        return [self.commands.values[step.command] for step in self.steps(node)]
 
     def steps(self, node: int) -> list[Step]:
         """The commands that lead to a node, each in the view that was seen there: the same world can look another
@@ -208,12 +182,12 @@ class Archive:
     def state(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            "commands": self.commands.names,
+            "commands": self.commands.values,
             "templates": self.templates,
-            "views": self.views.names,
-            "rooms": self.rooms.names,
-            "loads": self.loads.names,
-            "worlds": self._worlds.names,
+            "views": self.views.values,
+            "rooms": self.rooms.values,
+            "loads": self.loads.values,
+            "worlds": self._worlds.values,
             "cases": [list(vars(case).values()) for case in self.cases],
             "cells": [[*cell, number] for cell, number in self.cells.items()],
             "nodes": [self._parents, self._by, self._rewards, self._case_of, self._views],
@@ -224,7 +198,7 @@ class Archive:
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state` gave."""
         self.commands, self.views, self.rooms, self.loads, self._worlds = (
-            Names(state[name]) for name in ("commands", "views", "rooms", "loads", "worlds")
+            Numbered[str](state[name]) for name in ("commands", "views", "rooms", "loads", "worlds")
         )
         self.templates = list(state["templates"])
         self.cases = [StartCase(*values) for values in state["cases"]]

@@ -78,7 +78,7 @@ def _take_way(memory: GameMemory, plan: Plan, here: Here, spot: int) -> bool:
 
 def _spots_alike(memory: GameMemory, here: Here) -> list[int]:
     """Of this room and score those where mostly the same is carried, the most alike first."""
-    loads = memory.archive.loads.names
+    loads = memory.archive.loads.values
     shares = {
         spot: alike(here.scene.carried, loads[load])
         for spot, (score, _, room, load) in enumerate(memory.ways.about)

@@ -77,7 +77,7 @@ def graft(memory: GameMemory, number: int, steps: Sequence[Step], rng: random.Ra
         back = memory.news.back(room, command, steps[at].room)
         added = [*detour[begin:], *(Step(way, ANYWHERE, ANYWHERE) for way in back or ())]
         if back is not None and len(added) <= LONGEST_DETOUR and _is_new(memory, GRAFT, number, added):
-            told = f"with the detour to {memory.archive.commands.names[command]!r}"
+            told = f"with the detour to {memory.archive.commands.values[command]!r}"
             return Plan(number, [*steps[:at], *added, *steps[at:]], how=told)
     return None
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from cbr_explorer.archive import Names
+from cbr_keys.numbered import Numbered
 
 Way = list[tuple[int, int]]
 """(spot, command given there), in their order."""
@@ -49,7 +49,7 @@ class Ways:
 
     def __init__(self) -> None:
         self.about: list[tuple[float, int, int, int]] = []
-        self._spots = Names()
+        self._spots: Numbered[str] = Numbered()
         self._edges: dict[int, dict[int, int]] = {}
         self._from_start: dict[int, tuple[int, int, int]] = {}
 
@@ -117,7 +117,7 @@ class Ways:
     def state(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            "spots": self._spots.names,
+            "spots": self._spots.values,
             "about": self.about,
             "edges": [[spot, *way] for spot, ways in self._edges.items() for way in ways.items()],
             "from_start": [[spot, *found] for spot, found in self._from_start.items()],
@@ -125,7 +125,7 @@ class Ways:
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state` gave."""
-        self._spots = Names(state["spots"])
+        self._spots = Numbered(state["spots"])
         self.about = [(score, view, room, load) for score, view, room, load in state["about"]]
         self._edges = {}
         for spot, command, after in state["edges"]:

@@ -1,1 +1,2 @@
-"""What several quantizers share: cosines, indexes of keys. A library: it registers nothing, has no entry point."""
+"""What several quantizers and memories share: cosines, indexes of keys, tables. A library: it registers nothing,
+has no entry point."""

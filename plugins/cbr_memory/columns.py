@@ -7,18 +7,17 @@ An object for each case, its origin and its numbers took more than twice as much
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar, overload
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, overload
 from weakref import WeakValueDictionary
 
 import numpy as np
 
+from cbr_keys.numbered import Numbered
 from cbr_keys.places import Places
 from cbr_memory.files import FIELDS
 from cbrcore.interfaces import Situation
 from cbrcore.types import Case, Provenance
-
-T = TypeVar("T", bound=Hashable)
 
 WHOLE = ("id", "rewarded", "reused", "reuse_rewarded", "last_step", "episode", "step")
 SHARED = ("action", "origin", "situation")
@@ -57,30 +56,6 @@ class HeldCase(Case):
         """From now on `write` is told whatever is set; None: nobody is."""
         object.__setattr__(self, "_write", write)
         return self
-
-
-class Numbered(Generic[T]):
-    """Different values, each with a number."""
-
-    def __init__(self, values: Iterable[T] = ()) -> None:
-        self.values: list[T] = list(values)
-        self._numbers = {value: number for number, value in enumerate(self.values)}
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def __repr__(self) -> str:
-        return f"Numbered({len(self)} values)"
-
-    def __getitem__(self, number: int) -> T:
-        return self.values[number]
-
-    def number(self, value: T) -> int:
-        """Its number, a new one for a new value."""
-        found = self._numbers.setdefault(value, len(self.values))
-        if found == len(self.values):
-            self.values.append(value)
-        return found
 
 
 class CaseColumns(Sequence[Case]):

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cbr_keys.best import Best, FindsBest, best_of
+from cbr_keys.numbered import Numbered
 from cbr_keys.places import RemovesRows
-from cbr_memory.columns import Numbered, SituationsById, preference
+from cbr_memory.columns import SituationsById, preference
 from cbr_memory.config import CaseMemoryConfig
 from cbr_memory.eviction import eviction
 from cbr_memory.files import fitting, read_cases, write_cases

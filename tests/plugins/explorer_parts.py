@@ -128,7 +128,7 @@ def memory_after(*episodes: Sequence[str], **settings: Any) -> GameMemory:
 
 def texts(memory: GameMemory, steps: Iterable[Any]) -> list[str]:
     """The commands of steps."""
-    return [memory.archive.commands.names[step.command] for step in steps]
+    return [memory.archive.commands.values[step.command] for step in steps]
 
 
 def case_at(memory: GameMemory, *commands: str) -> int:

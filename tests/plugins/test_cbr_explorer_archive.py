@@ -27,7 +27,7 @@ def test_a_case_is_a_world_with_a_score_and_has_the_commands_that_lead_there():
     memory = memory_after(LONG)
     number = case_at(memory, *LONG)
     case = memory.archive.cases[number]
-    assert (case.score, case.carried, memory.archive.rooms.names[case.room]) == (5, 1, "cellar")
+    assert (case.score, case.carried, memory.archive.rooms.values[case.room]) == (5, 1, "cellar")
     assert texts(memory, memory.archive.steps(case.node)) == LONG
     assert [step.earns for step in memory.archive.steps(case.node)] == [False] * 6 + [True]
     assert case_at(memory, "sing") == case_at(memory), "nothing changed: the case of the start"
@@ -47,9 +47,9 @@ def test_dominance_is_among_cases_of_equal_score_things_and_room():
     memory = memory_after(["east"], ["take lamp", "sing", "east"], ["take lamp", "east"], ["east", "ring bell"])
     archive = memory.archive
     kitchens = {
-        (score, archive.loads.names[load]): texts(memory, archive.steps(archive.cases[number].node))
+        (score, archive.loads.values[load]): texts(memory, archive.steps(archive.cases[number].node))
         for (score, load, room), number in archive.cells.items()
-        if archive.rooms.names[room] == "kitchen"
+        if archive.rooms.values[room] == "kitchen"
     }
     assert kitchens == {
         (0.0, ""): ["east"],
@@ -113,7 +113,7 @@ def test_where_points_were_lost_there_is_no_case_and_the_next_command_has_no_pla
     assert case_at(memory, *SHORT[:3]) == -1
     steps = archive.steps(archive.cases[case_at(memory, *SHORT)].node)
     assert texts(memory, steps) == SHORT
-    assert [archive.rooms.names[step.room] for step in steps[:3]] == ["hall", "hall", "kitchen"]
+    assert [archive.rooms.values[step.room] for step in steps[:3]] == ["hall", "hall", "kitchen"]
     assert steps[3] == Step(archive.commands.get("open chest", -1), ANYWHERE, ANYWHERE, earns=True)
 
 

@@ -36,9 +36,9 @@ collect_ignore = ["third_party"]  # packages of others, whose tests run where th
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is slow is marked so."""
+    """What is slow is marked so; what takes many minutes is not: it runs only when asked for."""
     for item in items:
-        if is_slow(item.nodeid):
+        if is_slow(item.nodeid) and item.get_closest_marker("long") is None:
             item.add_marker("slow")
 
 

@@ -15,7 +15,7 @@ from cbr_cache.database import Database, Table
 from cbr_cache.entries import Entries
 from cbr_cache.tally import Tally
 
-FORMAT = 3
+FORMAT = 4
 """Part of every key; a change of what an entry holds, or of how states are told apart, makes it grow."""
 
 WAIT_S = 2.0

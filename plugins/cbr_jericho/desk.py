@@ -92,6 +92,7 @@ class Desk:
         seed = request["seed"]
         self.engine.seed(self._seed if seed is None else seed)
         opening, _ = self.engine.reset()
+        self._follow("")
         return self._observe(opening, request["effort"])
 
     def step(self, request: Message) -> Message:
@@ -100,6 +101,7 @@ class Desk:
         with self._timed("engine"):
             self._go(request["after"])
             answer = self._execute(request["command"], known=request["known"])
+        self._follow(request["command"])
         return self._observe(answer, request["effort"])
 
     def look_again(self, request: Message) -> Message:
@@ -130,6 +132,10 @@ class Desk:
             for key in told.keys() - self._views.keys():
                 self.tried.learn(told[key])
         self._views |= told
+
+    def _follow(self, command: str) -> None:
+        if self.tried is not None:
+            self.tried.follow(command)
 
     def resume(self, request: Message) -> Message:
         """Go on from a state that another worker had; the search in it is not tried again."""

@@ -6,6 +6,7 @@ with one and the same effect the one whose verb human players use most.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -23,6 +24,9 @@ HOLE = "OBJ"
 
 MOST_SLOTS = 2
 """Jericho leaves out templates with more."""
+
+Thing = tuple[str, int]
+"""The name that the search uses; a checksum of the answer to ``examine``: the condition that the thing is in."""
 
 Groups = dict[str, list[tuple[str, str, str]]]
 """Answer to ``examine`` -> the names that are answered so, each with part of speech and origin."""
@@ -47,15 +51,15 @@ class Found:
         aliases: the name that the search uses for each thing -> all names that the game answers to alike, in lower
             case. "all" is among them.
         actions: the valid actions; None if they were not searched for.
-        names: those that commands were made of; some are of no thing.
+        things: those that commands were made of; some names are of no thing.
     """
 
     aliases: dict[str, list[str]]
     actions: tuple[Valid, ...] | None = None
-    names: tuple[str, ...] = ()
+    things: tuple[Thing, ...] = ()
 
     def to_json(self) -> Any:
-        return [self.aliases, self.actions, self.names]
+        return [self.aliases, self.actions, self.things]
 
     @classmethod
     def from_json(cls, data: Any) -> Found:
@@ -64,15 +68,15 @@ class Found:
         Raises:
             ValueError, TypeError, AttributeError: it did not give this.
         """
-        aliases, actions, names = data
+        aliases, actions, things = data
         valid = tuple(Valid(template, tuple(entities)) for template, entities in actions)
-        return cls(dict(aliases.items()), valid, tuple(names))
+        return cls(dict(aliases.items()), valid, tuple((name, int(condition)) for name, condition in things))
 
 
 class Choice(Protocol):
     """Which candidates are tried (`tried.Tried`)."""
 
-    def due(self, entities: tuple[str, ...]) -> bool:
+    def due(self, things: tuple[Thing, ...]) -> bool:
         """Whether all commands about these are."""
         ...
 
@@ -117,16 +121,21 @@ class ActionSearch:
         """
         groups = self._groups(state)
         names = self.engine._score_object_names(groups)
-        plain = [name for name in names if name.isascii()]  # Jericho gives others back in another encoding
+        things = [
+            (name, zlib.crc32(answer.encode()))
+            for name, answer in zip(names, groups, strict=True)
+            if name.isascii()  # Jericho gives others back in another encoding
+        ]
+        plain = [name for name, _ in things]
         if choice is None:
             candidates = self.engine.act_gen.generate_actions(plain)
         else:
-            candidates = chosen(choice, self.engine.act_gen.templates, plain)
+            candidates = chosen(choice, self.engine.act_gen.templates, things)
         effects = self.engine._filter_candidate_actions(candidates, use_ctypes=True, use_parallel=False)
         self.engine.set_state(state)
         valid = [max(alike, key=jericho.util.verb_usage_count) for alike in effects.values()]
         actions = tuple(read_back(valid, self.engine.act_gen.templates, plain))
-        return Found(_aliases(groups, names), actions, tuple(plain))
+        return Found(_aliases(groups, names), actions, tuple(things))
 
     def _groups(self, state: State) -> Groups:
         groups: Groups = self.engine._identify_interactive_objects(use_object_tree=True)
@@ -141,10 +150,10 @@ class GivenTemplates(TemplateActionGenerator):  # type: ignore[misc]
         self.templates = [template.replace(SLOT, HOLE) for template in templates]
 
 
-def chosen(choice: Choice, templates: Sequence[str], names: Sequence[str]) -> list[str]:
+def chosen(choice: Choice, templates: Sequence[str], things: Sequence[Thing]) -> list[str]:
     """The candidates that are tried, in the order of Jericho's `generate_actions`."""
     groups = {
-        slots: [(entities, choice.due(entities)) for entities in permutations(names, slots)]
+        slots: [(tuple(name for name, _ in each), choice.due(each)) for each in permutations(things, slots)]
         for slots in range(MOST_SLOTS + 1)
     }
     commands = []

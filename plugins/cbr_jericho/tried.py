@@ -3,7 +3,9 @@
 Most candidates of a search are about things that were in sight many times, and never did anything. The more
 often a thing, or a pair of things, was met, the less likely are commands about it to be tried again. Whatever
 was valid once is always tried, and so are commands without a thing. This is **approximate**: what can be done
-with a thing may depend on what was done elsewhere, and is found late then.
+with a thing may depend on what was done elsewhere, and is found late then. So what is in
+another condition (examined, it looks otherwise) is tried anew, and so is what the last command was about: where
+something was opened, lit or moved just now, there is something new to be done.
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ from collections import Counter, defaultdict
 from hashlib import blake2b
 from itertools import permutations
 
-from cbr_jericho.search import MOST_SLOTS, Found
+from cbr_jericho.search import MOST_SLOTS, Found, Thing
 
 TRIES = {1: 40, 2: 5}
 """Things in a command -> how often all commands about them are tried; after n times with probability TRIES / n."""
+ANEW = {1: 5, 2: 2}
+"""The same of things in one condition; of a pair the condition counts that was met less often."""
 
 
 class Tried:
@@ -23,7 +27,9 @@ class Tried:
 
     def __init__(self) -> None:
         self._met: Counter[tuple[str, ...]] = Counter()
+        self._conditions: Counter[Thing] = Counter()
         self._valid: defaultdict[str, set[tuple[str, ...]]] = defaultdict(set)
+        self._last = ""
 
     def __repr__(self) -> str:
         return f"Tried({len(self._met)} things and pairs)"
@@ -31,20 +37,32 @@ class Tried:
     def learn(self, found: Found) -> None:
         """What was found where nobody was before."""
         for slots in range(1, MOST_SLOTS + 1):
-            self._met.update(permutations(found.names, slots))
+            self._met.update(permutations((name for name, _ in found.things), slots))
+        self._conditions.update(found.things)
         for valid in found.actions or ():
             self._valid[valid.template].add(valid.entities)
 
-    def due(self, entities: tuple[str, ...]) -> bool:
+    def follow(self, command: str) -> None:
+        """This command led to where the next search is."""
+        self._last = f" {command.lower()} "
+
+    def due(self, things: tuple[Thing, ...]) -> bool:
         """Whether all commands about these are tried. A draw, but the same one in every process."""
-        return not entities or draw(entities, self._met[entities]) * self._met[entities] < TRIES[len(entities)]
+        if not things:
+            return True
+        names, slots = tuple(name for name, _ in things), len(things)
+        if slots == 1 and f" {names[0].lower()} " in self._last:
+            return True
+        if drawn(names, self._met[names], TRIES[slots]):
+            return True
+        return drawn(things, min(self._conditions[thing] for thing in things), ANEW[slots])
 
     def was_valid(self, template: str, entities: tuple[str, ...]) -> bool:
         """Whether this command was offered somewhere."""
         return entities in self._valid[template]
 
 
-def draw(entities: tuple[str, ...], met: int) -> float:
-    """A number in [0, 1) that depends on nothing else."""
-    digest = blake2b(repr((entities, met)).encode(), digest_size=4).digest()
-    return int.from_bytes(digest, "big") / 2**32
+def drawn(about: tuple[str | Thing, ...], met: int, tries: int) -> bool:
+    """True with probability tries / met, by a number that depends on nothing else."""
+    digest = blake2b(repr((about, met)).encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big") / 2**32 * met < tries

@@ -81,7 +81,7 @@ def test_training_steps_at_60_percent_of_textworlds_own_rate(
 def test_jericho_trains_many_times_as_fast_from_the_cache(
     games_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, benchmark: BenchmarkFixture
 ) -> None:
-    """BiKE + CBR on Zork I: the same steps with a search for the valid actions in each state, which fills the cache,
+    """BiKE + CBR on Zork I: the same steps with a search for the valid actions in each state (it fills the cache),
     and with none."""
     monkeypatch.setenv("CBR_GAMES", str(games_dir))
     monkeypatch.setenv("CBR_CACHE", str(tmp_path / "cache"))

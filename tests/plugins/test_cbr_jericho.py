@@ -435,7 +435,7 @@ def test_a_cache_that_cannot_be_used_is_done_without(tmp_path, caplog, fault):
         5, "5", [], {"a": 1}, True, 0.5, [[], [], []], [{}, None, []], [{}, 5, []], [{}, [5], []],
         [{}, [["wait"]], []], [{}, [[]], []], [[], [["wait", []]], []], [None, [], []], [{}, [["take {}", 5]], []],
         [{}, []], [{}, [], [], []], [{}, [["take {}", None]], []], [{}, [], None], [{}, [], 5],
-        {"aliases": {}, "actions": [], "names": []},
+        {"aliases": {}, "actions": [], "things": []}, [{}, [], ["lamp"]], [{}, [], [["lamp", None]]],
     ],
     ids=repr,
 )  # fmt: skip
@@ -445,7 +445,7 @@ def test_an_entry_of_another_shape_is_searched_again_though_its_checksum_is_righ
     assert cache.get(b"state") is None
     assert cache.tally.entries == 1
     valid = (Valid("take {}", ("lamp",)), Valid("wait"))
-    found = Found({"lamp": ["lamp", "light"]}, valid, ("lamp", "brass"))
+    found = Found({"lamp": ["lamp", "light"]}, valid, (("lamp", 1), ("brass", 2)))
     cache.put(b"state", found.to_json())
     assert cache.get(b"state") == found
 

@@ -211,8 +211,8 @@ def test_which_keys_find_the_same_again(games_dir, then, same):
 def poison(views: Views) -> None:
     """Every entry offers a command that does nothing instead of its first one."""
     state = Views()
-    for key, (aliases, actions, names) in views.since(0).items():
-        state.settle(key, [aliases, [["dance", []], *actions[1:]], names])
+    for key, (aliases, actions, things) in views.since(0).items():
+        state.settle(key, [aliases, [["dance", []], *actions[1:]], things])
     views.load_state(state.state())
 
 
@@ -272,10 +272,11 @@ def another_letter(entry: str, rng: random.Random) -> str:
 
 
 def another_type_inside(entry: str, rng: random.Random) -> str:
-    aliases, actions, names = json.loads(entry)
+    aliases, actions, things = json.loads(entry)
     choices = [
-        [aliases, [[5, []]], names], [aliases, [["wait", [None]]], names], [[], actions, names],
-        [aliases, {}, names], [aliases, actions, None],
+        [aliases, [[5, []]], things], [aliases, [["wait", [None]]], things], [[], actions, things],
+        [aliases, {}, things], [aliases, actions, None], [aliases, actions, ["box"]],
+        [aliases, actions, [["box", None]]],
     ]  # fmt: skip
     return json.dumps(rng.choice(choices))
 

@@ -96,8 +96,8 @@ def test_who_finds_something_else_at_the_same_time_looks_again(games_dir, tmp_pa
         first = environment.reset(GAME, 0)
         found = environment._views.since(0)
     (key,) = found
-    aliases, _, names = found[key]
-    others = [{name: alike for name, alike in aliases.items() if name != "mailbox"}, [["wait", []]], names]
+    aliases, _, things = found[key]
+    others = [{name: alike for name, alike in aliases.items() if name != "mailbox"}, [["wait", []]], things]
     with closing(open_game(games_dir, tmp_path, cache_key="view")) as environment:
         settle = environment._views.settle
 

@@ -80,8 +80,12 @@ class Choice(Protocol):
         """Whether all commands about these are."""
         ...
 
-    def was_valid(self, template: str, entities: tuple[str, ...]) -> bool:
-        """Whether this one is, where they are not."""
+    def anew(self, things: tuple[Thing, ...]) -> bool:
+        """Whether those of them are whose template did something elsewhere."""
+        ...
+
+    def was_valid(self, template: str, entities: tuple[str, ...] | None = None) -> bool:
+        """Whether this one is, where they are not; without entities: whether the template did something."""
         ...
 
 
@@ -153,14 +157,18 @@ class GivenTemplates(TemplateActionGenerator):  # type: ignore[misc]
 def chosen(choice: Choice, templates: Sequence[str], things: Sequence[Thing]) -> list[str]:
     """The candidates that are tried, in the order of Jericho's `generate_actions`."""
     groups = {
-        slots: [(tuple(name for name, _ in each), choice.due(each)) for each in permutations(things, slots)]
+        slots: [
+            (tuple(name for name, _ in each), choice.due(each), choice.anew(each))
+            for each in permutations(things, slots)
+        ]
         for slots in range(MOST_SLOTS + 1)
     }
     commands = []
     for spelled in templates:
         template = spelled.replace(HOLE, SLOT)
-        for entities, due in groups.get(arity(template), ()):
-            if due or choice.was_valid(template, entities):
+        useful = choice.was_valid(template)
+        for entities, due, anew in groups.get(arity(template), ()):
+            if due or (useful and (anew or choice.was_valid(template, entities))):
                 commands.append(fill(template, entities))
     return commands
 

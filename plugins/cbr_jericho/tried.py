@@ -5,7 +5,9 @@ often a thing, or a pair of things, was met, the less likely are commands about 
 was valid once is always tried, and so are commands without a thing. This is **approximate**: what can be done
 with a thing may depend on what was done elsewhere, and is found late then. So what is in
 another condition (examined, it looks otherwise) is tried anew, and so is what the last command was about: where
-something was opened, lit or moved just now, there is something new to be done.
+something was opened, lit or moved just now, there is something new to be done. There are many pairs, and a thing
+whose look changes all the time makes new conditions of all: they are tried anew with templates that did
+something with any two things.
 """
 
 from __future__ import annotations
@@ -53,13 +55,20 @@ class Tried:
         names, slots = tuple(name for name, _ in things), len(things)
         if slots == 1 and f" {names[0].lower()} " in self._last:
             return True
-        if drawn(names, self._met[names], TRIES[slots]):
-            return True
-        return drawn(things, min(self._conditions[thing] for thing in things), ANEW[slots])
+        return drawn(names, self._met[names], TRIES[slots]) or (slots == 1 and self._in_new_condition(things))
 
-    def was_valid(self, template: str, entities: tuple[str, ...]) -> bool:
-        """Whether this command was offered somewhere."""
-        return entities in self._valid[template]
+    def anew(self, things: tuple[Thing, ...]) -> bool:
+        """Whether commands about these are tried whose template was valid with others: of two things, of which
+        one is in another condition."""
+        return len(things) > 1 and self._in_new_condition(things)
+
+    def _in_new_condition(self, things: tuple[Thing, ...]) -> bool:
+        return drawn(things, min(self._conditions[thing] for thing in things), ANEW[len(things)])
+
+    def was_valid(self, template: str, entities: tuple[str, ...] | None = None) -> bool:
+        """Whether this command was offered somewhere; without entities: any of the template."""
+        known = self._valid.get(template, ())
+        return bool(known) if entities is None else entities in known
 
 
 def drawn(about: tuple[str | Thing, ...], met: int, tries: int) -> bool:

@@ -84,8 +84,12 @@ class Choice(Protocol):
         """Whether those of them are whose template did something elsewhere."""
         ...
 
-    def was_valid(self, template: str, entities: tuple[str, ...] | None = None) -> bool:
-        """Whether this one is, where they are not; without entities: whether the template did something."""
+    def did_something(self, template: str) -> bool:
+        """Whether a command of this template was valid."""
+        ...
+
+    def was_valid(self, template: str, entities: tuple[str, ...]) -> bool:
+        """Whether this one is, where they are not."""
         ...
 
 
@@ -158,7 +162,7 @@ def chosen(choice: Choice, templates: Sequence[str], things: Sequence[Thing]) ->
     """The candidates that are tried, in the order of Jericho's `generate_actions`."""
     groups = {
         slots: [
-            (tuple(name for name, _ in each), choice.due(each), choice.anew(each))
+            (tuple(name for name, _ in each), due := choice.due(each), not due and choice.anew(each))
             for each in permutations(things, slots)
         ]
         for slots in range(MOST_SLOTS + 1)
@@ -166,7 +170,7 @@ def chosen(choice: Choice, templates: Sequence[str], things: Sequence[Thing]) ->
     commands = []
     for spelled in templates:
         template = spelled.replace(HOLE, SLOT)
-        useful = choice.was_valid(template)
+        useful = choice.did_something(template)
         for entities, due, anew in groups.get(arity(template), ()):
             if due or (useful and (anew or choice.was_valid(template, entities))):
                 commands.append(fill(template, entities))

@@ -65,10 +65,13 @@ class Tried:
     def _in_new_condition(self, things: tuple[Thing, ...]) -> bool:
         return drawn(things, min(self._conditions[thing] for thing in things), ANEW[len(things)])
 
-    def was_valid(self, template: str, entities: tuple[str, ...] | None = None) -> bool:
-        """Whether this command was offered somewhere; without entities: any of the template."""
-        known = self._valid.get(template, ())
-        return bool(known) if entities is None else entities in known
+    def did_something(self, template: str) -> bool:
+        """Whether a command of this template was offered somewhere."""
+        return template in self._valid
+
+    def was_valid(self, template: str, entities: tuple[str, ...]) -> bool:
+        """Whether this command was offered somewhere."""
+        return entities in self._valid.get(template, ())
 
 
 def drawn(about: tuple[str | Thing, ...], met: int, tries: int) -> bool:

@@ -52,8 +52,8 @@ class JerichoConfig(ComponentConfig):
     search: Literal["full", "learned"] | None = None
     """`full`: every template is tried with all things in sight. `learned`: about things, or pairs of things, that
     were met in several remembered views (`cache_key`), commands that were never valid are tried less and less
-    often; some valid actions are found late, and the cache on disk is not used. Left out: `learned` with
-    `cache_key: view`, else `full`."""
+    often, until a thing looks otherwise; some valid actions are found late, and the cache on disk is not used.
+    Left out: `learned` with `cache_key: view`, else `full`."""
     transitions: Annotated[int, Field(ge=0)] = 50_000
     """So many results of commands are kept in memory, by the commands since the start: a way that was gone in this
     run is played again without the engine. Exact. 0, or a `seed` per episode: none."""

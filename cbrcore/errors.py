@@ -74,8 +74,7 @@ class Interrupted(CbrError):
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _MEND = {
-    errno.EACCES: "see to the permissions there, or name another place",
-    errno.EPERM: "see to the permissions there, or name another place",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "see to the permissions there, or name another place"),
     errno.EROFS: "it can only be read there; name another place",
     **dict.fromkeys(_FULL, "make room there, or name another place"),
     errno.EFBIG: "raise the limit (ulimit -f), or name another place",
@@ -139,7 +138,6 @@ def closest(name: str, choices: Iterable[str], *, cutoff: float = 0.6) -> str | 
 def suggest(name: str, choices: Iterable[str]) -> str:
     """A sentence that helps: ``Did you mean 'vq'?``, or the list of what there is."""
     known = sorted(set(choices))
-    best = closest(name, known)
-    if best is not None:
+    if best := closest(name, known):
         return f"Did you mean {best!r}?"
     return f"Choose one of: {', '.join(known)}." if known else "There is none."

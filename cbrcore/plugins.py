@@ -263,12 +263,9 @@ def _call_hook(caller: pluggy.HookCaller, plugin: object, name: str) -> list[Com
 
 
 def _why_empty(plugin: object, callers: Sequence[pluggy.HookCaller]) -> str:
-    if callers:
-        return "provides nothing: its hooks registered no component"
-    unmarked = [hook for hook in HOOK_OF_KIND.values() if hasattr(plugin, hook)]
-    if unmarked:
-        return f"provides nothing: {unmarked[0]!r} is not marked with cbrcore.hookimpl"
-    return "provides nothing: nothing in it is marked with cbrcore.hookimpl"
+    unmarked = next((f"{hook!r} is not" for hook in HOOK_OF_KIND.values() if hasattr(plugin, hook)), "nothing is")
+    why = "its hooks registered no component" if callers else f"{unmarked} marked with cbrcore.hookimpl"
+    return f"provides nothing: {why}"
 
 
 def _cause(error: BaseException) -> str:

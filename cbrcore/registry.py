@@ -10,9 +10,11 @@ import contextlib
 import importlib
 import re
 import sys
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -95,8 +97,12 @@ def _import(module: str, component: Component) -> ModuleType:
         hint = hint or f"pip install {' '.join(component.requires) or missing}"
         raise PluginError(f"{part} needs the module {missing!r}: {error}", hint=hint) from error
     except (Exception, SystemExit) as error:
-        again = f"pip install --force-reinstall {' '.join(component.requires)}" if component.requires else None
-        raise PluginError(f"{part} cannot be imported: {type(error).__name__}: {error}", hint=again) from error
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        file, line = (error.filename, error.lineno) if isinstance(error, SyntaxError) else (at.filename, at.lineno)
+        own = module.partition(".")[0] in Path(file or "").with_suffix("").parts
+        again = f"pip install --force-reinstall {' '.join(component.requires)}"
+        said = f"{part} cannot be imported: {type(error).__name__}: {error} ({file}:{line})"
+        raise PluginError(said, hint=again if component.requires and not own else None) from error
 
 
 def _ships(module: str) -> bool:

@@ -170,6 +170,17 @@ def test_a_requirement_that_cannot_be_imported_is_to_be_installed_anew(site: Sit
     assert caught.value.hint == "pip install --force-reinstall library-x torch"
 
 
+@pytest.mark.parametrize("wrong", ["x = no_such_name", "x = 'no end", "import math; math.sqrt('2')"])
+@pytest.mark.parametrize("module", ["own", "owns.part"])
+def test_what_an_authors_own_module_raises_is_told_with_its_place(site: Site, module: str, wrong: str):
+    name = module.replace(".", "/")
+    (site.folder / "owns").mkdir()
+    site.module(name, f'"""Fine so far."""\n{wrong}\n')
+    with pytest.raises(PluginError, match=f"cannot be imported: .*{name}.py:2") as caught:
+        component(factory=f"{module}:A", requires=("library-x",)).load_factory()
+    assert caught.value.hint is None
+
+
 def test_a_missing_requirement_that_is_not_declared_is_named(site: Site):
     site.module("needier", "import library_x")
     with pytest.raises(PluginError) as caught:

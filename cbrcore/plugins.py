@@ -18,7 +18,6 @@ import os
 import re
 import sys
 import time
-import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import Distribution, entry_points
@@ -32,7 +31,7 @@ import pluggy
 from cbrcore import hookspecs
 from cbrcore.errors import PluginError, suggest
 from cbrcore.hookspecs import API_VERSION, PROJECT
-from cbrcore.registry import GLOBAL_NAMES, HOOK_OF_KIND, KINDS, Component, Registrar, Registry
+from cbrcore.registry import GLOBAL_NAMES, HOOK_OF_KIND, KINDS, Component, Registrar, Registry, place
 
 GROUP = "cbrcore.plugins"
 NO_NAME, NO_VERSION = "unknown distribution", "unknown version"
@@ -176,7 +175,8 @@ class _Loader:
         except PluginError as error:
             info = replace(info, status="refused", cause=str(error))
         except (Exception, SystemExit) as error:
-            info = replace(info, status="failed", cause=_cause(error))
+            said = (str(error).splitlines() or [""])[0]
+            info = replace(info, status="failed", cause=f"{type(error).__name__}: {said}{place(error)[1]}")
         took = (time.perf_counter() - start) * 1000
         if took > SLOW_MS:
             told = "%s takes %.0f ms to import, and every command waits for it; CBR_LOAD_PLUGINS can leave it out"
@@ -266,19 +266,6 @@ def _why_empty(plugin: object, callers: Sequence[pluggy.HookCaller]) -> str:
     unmarked = next((f"{hook!r} is not" for hook in HOOK_OF_KIND.values() if hasattr(plugin, hook)), "nothing is")
     why = "its hooks registered no component" if callers else f"{unmarked} marked with cbrcore.hookimpl"
     return f"provides nothing: {why}"
-
-
-def _cause(error: BaseException) -> str:
-    """Kind, first line and place of what a plugin raised."""
-    said = (str(error).splitlines() or [""])[0]
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]
-    where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {said}{where}"
-
-
-def _is_authors(filename: str) -> bool:
-    ours = (__file__, pluggy.__file__, importlib.__file__)
-    return not filename.startswith("<") and not any(Path(filename).is_relative_to(Path(f).parent) for f in ours)
 
 
 # -- loose files -------------------------------------------------------------------------------------------------

@@ -97,12 +97,24 @@ def _import(module: str, component: Component) -> ModuleType:
         hint = hint or f"pip install {' '.join(component.requires) or missing}"
         raise PluginError(f"{part} needs the module {missing!r}: {error}", hint=hint) from error
     except (Exception, SystemExit) as error:
-        at = traceback.extract_tb(error.__traceback__)[-1]
-        file, line = (error.filename, error.lineno) if isinstance(error, SyntaxError) else (at.filename, at.lineno)
-        own = module.partition(".")[0] in Path(file or "").with_suffix("").parts
-        again = f"pip install --force-reinstall {' '.join(component.requires)}"
-        said = f"{part} cannot be imported: {type(error).__name__}: {error} ({file}:{line})"
-        raise PluginError(said, hint=again if component.requires and not own else None) from error
+        file, where = place(error)
+        requires = () if module.partition(".")[0] in Path(file).with_suffix("").parts else component.requires
+        again = f"pip install --force-reinstall {' '.join(requires)}" if requires else None
+        raise PluginError(
+            f"{part} cannot be imported: {type(error).__name__}: {error}{where}", hint=again
+        ) from error
+
+
+def place(error: BaseException) -> tuple[str, str]:
+    """The file of an author's code, or of a library's, that raised it, and " (file:line)"; both may be empty."""
+    file, line = "", None
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        name, top = frame.f_code.co_filename, str(frame.f_globals.get("__name__")).partition(".")[0]
+        if top not in ("cbrcore", "pluggy", "importlib") and not name.startswith("<"):
+            file, line = name, number
+    if isinstance(error, SyntaxError) and error.filename:
+        file, line = error.filename, error.lineno
+    return file, f" ({file}:{line})" if file else ""
 
 
 def _ships(module: str) -> bool:

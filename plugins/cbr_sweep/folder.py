@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from cbr_sweep.axes import SweepRun
 from cbr_sweep.differences import differences
@@ -22,9 +25,11 @@ from cbrcore.config import Recipe
 from cbrcore.errors import CbrError, RecipeError, RunFolderError
 from cbrcore.recipe import dump_recipe, load_recipe, plain_recipe
 from cbrcore.registry import Registry
+from cbrcore.runs.files import is_leftover
 from cbrcore.runs.folder import RECIPE_FILE, RESULTS_FILE, holds_nothing, read_json, user_of, write_atomically
 
 SWEEP_FILE = "sweep.json"
+LOCK_FILE = ".sweep.lock"
 JOBS = "jobs"
 SHOWN = 10
 """So many runs are named in an error."""
@@ -102,13 +107,9 @@ class SweepFolder:
         """
         if self.path.exists() and not self.path.is_dir():
             raise RunFolderError(f"{self.path} is a file, not a folder", hint="choose another --out")
-        written = self._written()
-        if written is None and self.path.is_dir() and any(self.path.iterdir()):
+        lies_there = [] if not self.path.is_dir() else [path for path in self.path.iterdir() if not _begins(path)]
+        if self._of(name) is None and lies_there:  # read afterwards: it is the first thing that a sweep writes
             raise RunFolderError(f"{self.path} is not empty and holds no sweep", hint="choose another --out")
-        if written is not None and written["name"] != name:
-            raise RunFolderError(
-                f"{self.path} holds the sweep {written['name']!r}, not {name!r}", hint="choose another --out"
-            )
         for item in planned:
             if item.id in (JOBS, SWEEP_FILE):
                 raise CbrError(f"a run cannot be called {item.id!r}", hint="give the variant another name")
@@ -143,17 +144,35 @@ class SweepFolder:
         """Write sweep.json, and the recipe of each planned run.
 
         Runs of an earlier call with other axes stay in sweep.json as long as they have a folder.
+
+        Raises:
+            RunFolderError: another sweep was begun here since `check`.
         """
-        (self.path / JOBS).mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(parents=True, exist_ok=True)
         now = {run.id: _entry(run) for run in runs}
-        earlier = [entry for entry in (self._written() or {"runs": []})["runs"] if self._is_kept(entry, now)]
-        data = {"schema": 1, "name": name, "recipe": recipe.name, "runs": [*earlier, *now.values()]}
-        write_atomically(self.path / SWEEP_FILE, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+        with FileLock(self.path / LOCK_FILE):
+            earlier = [entry for entry in (self._of(name) or {"runs": []})["runs"] if self._is_kept(entry, now)]
+            data = {"schema": 1, "name": name, "recipe": recipe.name, "runs": [*earlier, *now.values()]}
+            write_atomically(self.path / SWEEP_FILE, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+        (self.path / JOBS).mkdir(exist_ok=True)
         for item in planned:
             write_atomically(self.recipe(item.id), dump_recipe(item.recipe))
 
     def _is_kept(self, entry: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
         return entry["id"] not in now and (self.run(entry["id"]) / RECIPE_FILE).is_file()
+
+    def _of(self, name: str) -> dict[str, Any] | None:
+        """sweep.json; None if there is none.
+
+        Raises:
+            RunFolderError: it is damaged, or that of another sweep.
+        """
+        written = self._written()
+        if written is not None and written["name"] != name:
+            raise RunFolderError(
+                f"{self.path} holds the sweep {written['name']!r}, not {name!r}", hint="choose another --out"
+            )
+        return written
 
     def _written(self) -> dict[str, Any] | None:
         """sweep.json; None if there is none.
@@ -169,6 +188,11 @@ class SweepFolder:
             if data["schema"] == 1 and all(isinstance(entry["id"], str) for entry in data["runs"]):
                 return dict(data) | {"name": str(data["name"])}
         raise RunFolderError(f"{path} is damaged, or of another version", hint=f"remove it: rm {path}")
+
+
+def _begins(path: Path) -> bool:
+    """Whether the file is what lies in a folder just before sweep.json does."""
+    return path.name == LOCK_FILE or is_leftover(path, re.escape(SWEEP_FILE))
 
 
 def _entry(run: SweepRun) -> dict[str, Any]:

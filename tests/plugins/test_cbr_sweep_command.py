@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -22,6 +23,7 @@ from cbr_sweep.plan import SweepRequest, make_plan
 from cbr_sweep.status import RunStatus, pace, read_progress
 from cbr_sweep.view import PlainView, cells, table, totals
 from cbrcore.console import PlainReporter, RecordedProgress
+from cbrcore.errors import RunFolderError
 from cbrcore.plugins import load_plugins
 from cbrcore.recipe import load_recipe
 from cbrcore.runs.folder import PROGRESS_FILE, RunFolder, user_of
@@ -450,6 +452,80 @@ def test_a_folder_that_holds_something_else_is_left_alone(cbr, recipe, tmp_path,
     assert refused.returncode == 2
     assert says in refused.stderr
     assert sorted(tmp_path.iterdir()) == before
+
+
+def of_runs(folder: Path, *seeds: int) -> Callable[[], None]:
+    """What another terminal does when it begins the sweep with these runs."""
+    runs = [SweepRun(f"seed={seed}", {"seed": str(seed)}, {"seed": seed}) for seed in seeds]
+    return lambda: SweepFolder(folder).begin("tiny", Path("tiny.yaml"), runs, [])
+
+
+@pytest.mark.parametrize("look", [(SweepFolder, "_written"), (Path, "iterdir"), (Path, "is_dir")])
+def test_a_sweep_may_begin_while_another_looks_whether_the_folder_is_free(tmp_path, monkeypatch, look):
+    """Whichever of its looks it has just taken."""
+    looked = getattr(*look)
+
+    def looking(of: Path | SweepFolder) -> object:
+        found = looked(of)
+        found = list(found) if look[1] == "iterdir" else found
+        monkeypatch.setattr(*look, looked)
+        of_runs(tmp_path, 0)()
+        return found
+
+    monkeypatch.setattr(*look, looking)
+    SweepFolder(tmp_path).check("tiny", [], load_plugins().registry)
+    assert getattr(*look) is looked
+    assert (tmp_path / "jobs").is_dir()
+
+
+def test_the_folder_of_a_sweep_is_free_for_it_at_every_moment_of_its_beginning(tmp_path, monkeypatch):
+    import cbr_sweep.folder
+
+    checks, write = [], cbr_sweep.folder.write_atomically
+
+    def writing(path: Path, text: str) -> None:
+        leftover = path.with_name(f".{path.name}.1.tmp")
+        leftover.touch()
+        SweepFolder(tmp_path).check("tiny", [], load_plugins().registry)
+        checks.append(path.name)
+        leftover.unlink()
+        write(path, text)
+
+    monkeypatch.setattr(cbr_sweep.folder, "write_atomically", writing)
+    of_runs(tmp_path, 0)()
+    assert checks == ["sweep.json"]
+
+
+def test_two_that_begin_at_once_are_both_written_down(tmp_path, monkeypatch):
+    """Each with runs that the other does not name: the second waits until the first is written."""
+    import cbr_sweep.folder
+
+    threads, write = [], cbr_sweep.folder.write_atomically
+    for seed in (0, 1):
+        (tmp_path / f"seed={seed}").mkdir()
+        (tmp_path / f"seed={seed}" / "recipe.yaml").touch()
+
+    def writing(path: Path, text: str) -> None:
+        monkeypatch.setattr(cbr_sweep.folder, "write_atomically", write)
+        threads.append(Thread(target=of_runs(tmp_path, 1)))
+        threads[0].start()
+        threads[0].join(0.3)
+        write(path, text)
+
+    monkeypatch.setattr(cbr_sweep.folder, "write_atomically", writing)
+    of_runs(tmp_path, 0)()
+    threads[0].join()
+    listed = json.loads((tmp_path / "sweep.json").read_text())["runs"]
+    assert {run["id"] for run in listed} == {"seed=0", "seed=1"}
+
+
+def test_another_sweep_that_began_meanwhile_keeps_the_folder(tmp_path):
+    begun = of_runs(tmp_path, 0)
+    begun()
+    before = (tmp_path / "sweep.json").read_bytes()
+    with pytest.raises(RunFolderError, match="holds the sweep 'tiny', not 'other'"):
+        SweepFolder(tmp_path).begin("other", Path("other.yaml"), [], [])
+    assert (tmp_path / "sweep.json").read_bytes() == before
 
 
 def test_the_sweeping_process_does_not_import_torch():

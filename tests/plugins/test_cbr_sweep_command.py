@@ -15,6 +15,7 @@ from threading import Thread
 
 import pytest
 
+import cbr_sweep.folder
 from cbr_sweep.axes import SweepRun
 from cbr_sweep.command import DEFAULT_LAUNCHER
 from cbr_sweep.folder import PlannedRun, RunState, SweepFolder
@@ -479,8 +480,6 @@ def test_a_sweep_may_begin_while_another_looks_whether_the_folder_is_free(tmp_pa
 
 
 def test_the_folder_of_a_sweep_is_free_for_it_at_every_moment_of_its_beginning(tmp_path, monkeypatch):
-    import cbr_sweep.folder
-
     checks, write = [], cbr_sweep.folder.write_atomically
 
     def writing(path: Path, text: str) -> None:
@@ -498,8 +497,6 @@ def test_the_folder_of_a_sweep_is_free_for_it_at_every_moment_of_its_beginning(t
 
 def test_two_that_begin_at_once_are_both_written_down(tmp_path, monkeypatch):
     """Each with runs that the other does not name: the second waits until the first is written."""
-    import cbr_sweep.folder
-
     threads, write = [], cbr_sweep.folder.write_atomically
     for seed in (0, 1):
         (tmp_path / f"seed={seed}").mkdir()

@@ -127,6 +127,8 @@ class ReuseConfig(ComponentConfig):
 
     needs_cases: ClassVar[bool] = True
     """Whether a recipe with the policy must have a case memory; where it need not, it has cases of its own."""
+    own_choice: ClassVar[bool] = False
+    """Whether `choose` is more than the order by relevance: an agent that chooses itself would ignore it."""
 
     retry_failed: bool = True
     """Reuse an action again that earned nothing earlier in the same episode (the paper does). `false` is a

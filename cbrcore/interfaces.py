@@ -83,15 +83,13 @@ class Build:
         recipe_dir: relative paths in settings are relative to it.
         cache_dir: for files that can be made again (compiled games, encoded texts).
         text_encoder: the recipe's text encoder; None while that itself is built.
-        context_dim: d, known once the context encoder is built; 0 before.
-        action_features: width e of the features that an agent is given for each admissible action
-            (`AgentInput.action_features`) and takes in beside what scores the action; 0: none.
+        context_dim, context_encoder: d and what makes contexts, known once that is built; 0 and None before.
+        action_features: e, columns of `AgentInput.action_features`, taken in beside what scores actions; 0: none.
         index: makes a new, empty index for the keys of the recipe's quantizer; None before that is built.
         identity: of what makes the keys (encoders, quantizer), known once these are built; "" before.
         shared: what parts of one run have in common, by name; the environments of `run.num_envs`, above all.
         places: reads a map from an observation, where the environment can (`TellsPlaces`); None while it is built.
-        make: builds the part in a setting of the component's own (`cbrcore.config.NestedPart`), by the setting's
-            name, with the `Build` that it shall have.
+        make: builds the part in a setting of the component's own (`cbrcore.config.NestedPart`), by its name.
     """
 
     device: str = "cpu"
@@ -100,6 +98,7 @@ class Build:
     cache_dir: Path = field(default_factory=lambda: Path.home() / ".cache" / "cbr")
     text_encoder: TextEncoder | None = None
     context_dim: int = 0
+    context_encoder: object | None = None
     action_features: int = 0
     index: Callable[[], KeyIndex] | None = None
     identity: str = ""

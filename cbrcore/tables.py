@@ -51,12 +51,9 @@ def results_table(results: dict[str, Any]) -> str:
 
 
 def result_rows(results: dict[str, Any]) -> tuple[list[Sequence[Sequence[str]]], list[str]]:
-    """The run's tables, each with its header, and the notes below them.
-
-    Per split steps and normalized score, with the random and the optimal row; below, which games have none, and
-    the steps of a pretraining. For games that are scored by raw points (they tell an `initial_score`): the
-    training's own scores too, and points instead of shares.
-    """
+    """The run's tables, each with its header, and the notes below them. Per split steps and normalized score, with
+    the random and the optimal row; for games that are scored by raw points (they tell an `initial_score`) the
+    training's own scores too, and points instead of shares."""
     evaluation, games = results["evaluation"], results["protocol"]["games"]
     raw = {split for split, facts in games.items() if any("initial_score" in each for each in facts.values())}
     trained = [_training_rows(results["training"], games["train"])] if "train" in raw or not evaluation else []
@@ -83,8 +80,7 @@ def _spread(evaluation: Mapping[str, Any]) -> list[str]:
 def _trained(training: Mapping[str, Any]) -> list[str]:
     """What was played before the training counts too; nothing where nothing was."""
     before = training.get("pretraining") or {}
-    steps = before.get("steps")
-    told = "pretraining, not counted" if steps is None else f"{steps:,} of pretraining"
+    told = f"{before['steps']:,} of pretraining" if before.get("steps") is not None else "pretraining, not counted"
     return [f"trained: {training['env_steps']:,} steps + {told}"] if before else []
 
 

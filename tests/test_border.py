@@ -821,6 +821,23 @@ def test_different_half_characters_stay_different_and_the_game_gets_its_own():
         assert odd.got.entities == (own,)
 
 
+def test_a_state_is_loaded_whatever_its_games_are_called():
+    class Odd(toy.ToyEnvironment):
+        def games(self, split):
+            return (OWN[0],)
+
+        def state(self):
+            return {"played": 3}
+
+        def load_state(self, state):
+            self.loaded = state
+
+    odd = guarded(Odd(), "environment", "lab/odd")
+    assert odd.games("train") != (OWN[0],)
+    odd.load_state({"played": 3})
+    assert odd.loaded == {"played": 3}
+
+
 class Played(toy.ToyEnvironment):
     """Gives what it is told to give."""
 

@@ -23,7 +23,7 @@ from cbrcore.interfaces import (
     Stopwatch,
     TellsPlaces,
 )
-from cbrcore.recipe.model import BORDER, ISOLATION
+from cbrcore.recipe.model import BORDER, DEFAULTS, ISOLATION
 from cbrcore.registry import Registry
 from cbrcore.rng import Streams, derive_seed
 
@@ -90,9 +90,12 @@ def assemble(recipe: Recipe, registry: Registry) -> Parts:
     retain = _part(registry, "retain_policy", recipe.retain_policy, build)
     agent = _part(registry, "agent", recipe.agent, build)
     agent.train(False)
-    if isinstance(agent, RevisingAgent) and retriever is None:
-        told = f"{recipe.agent.use} weighs what a case memory offers"
-        raise CbrError(told, hint="add 'memory: {}' to the recipe")
+    if isinstance(agent, RevisingAgent):
+        if retriever is None:
+            raise CbrError(f"{recipe.agent.use} weighs what a case memory offers", hint="add 'memory: {}'")
+        if recipe.reuse_policy and recipe.reuse_policy.settings.own_choice:
+            told = f"{recipe.agent.use} chooses itself, and {recipe.reuse_policy.use} would have no say"
+            raise CbrError(told, hint=f"write 'reuse_policy: {{use: {DEFAULTS['reuse_policy']}}}'")
     reasoner = CaseBasedReasoner(agent, retriever, retain, reuse, gamma=recipe.training.gamma, clock=clock)
     return Parts(environments, reasoner, Streams(recipe.seed), clock, build.device)
 
@@ -109,7 +112,7 @@ def _retriever(recipe: Recipe, registry: Registry, build: Build, clock: Stopwatc
         return None
     encoder = _part(registry, "context_encoder", recipe.context_encoder, build)
     encoder.train(False)
-    known = replace(build, context_dim=encoder.dim)
+    known = replace(build, context_dim=encoder.dim, context_encoder=encoder)
     quantizer = _part(registry, "quantizer", recipe.quantizer, known)
     quantizer.train(False)
     assert build.text_encoder is not None

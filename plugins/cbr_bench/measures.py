@@ -49,7 +49,10 @@ class Measure:
     @property
     def missing(self) -> str:
         """The folder that it needs and that is not here; "" if there is none."""
-        folder = expand_path(f"$CBR_GAMES/{self.games}", Path()) if self.games else Path()
+        named = f"$CBR_GAMES/{self.games}"
+        if not self.games or not os.environ.get("CBR_GAMES"):
+            return named if self.games else ""
+        folder = expand_path(named, Path())
         return "" if folder.is_dir() else str(folder)
 
 

@@ -50,7 +50,9 @@ class GameBorder(Border):
         if self.method == "reset":
             self._play, self._steps = f"{arguments[0]!r}, seed {arguments[1]}", 0
         self._steps += self.method in ("step", "send")
-        return [self._own.get(argument, argument) for argument in arguments] if self._own else arguments
+        if not self._own:
+            return arguments
+        return [self._own.get(each, each) if isinstance(each, str | Action) else each for each in arguments]
 
     def names(self, given: Any, *asked: str) -> Any:
         """Of splits, or of the games of one."""

@@ -17,6 +17,7 @@ class ExplorerConfig(ReuseConfig):
     same way each time."""
 
     needs_cases: ClassVar[bool] = False
+    own_choice: ClassVar[bool] = True
 
     retrieval: Literal["score_novelty", "uniform", "last"] = "score_novelty"
     """Which case an episode starts from. `score_novelty`: drawn by its score, by the news that may lie ahead,

@@ -39,7 +39,11 @@ class Atlas:
         return f"Atlas({', '.join(f'{game}: {len(known.exits)} rooms' for game, known in self.maps.items())})"
 
     def of(self, game: str) -> GameMap:
-        """The map of a game; an empty one for a new game."""
+        """The map of a game, to look at; an empty one for a new game."""
+        return self.maps.get(game) or GameMap()
+
+    def kept(self, game: str) -> GameMap:
+        """The map of a game, to add to."""
         return self.maps.setdefault(game, GameMap())
 
     def state(self) -> dict[str, Any]:
@@ -73,7 +77,7 @@ class Recall:
 
     def see(self, seen: Observation, now: Places) -> Places:
         """The map of the episode so far over that of the game; `now` is what the observation tells."""
-        known = self._atlas.of(seen.game)
+        known = self._atlas.kept(seen.game) if self._learning else self._atlas.of(seen.game)
         here = self._exits.setdefault(now.here, {})
         for command, there in now.exits.get(now.here, {}).items():
             here.setdefault(command, there)
@@ -93,7 +97,7 @@ class Recall:
         if self._learning and there == before.here:
             before_it = {each.text for each in seen.admissible}
             new = (a.text for a in result.observation.admissible if not a.entities and a.text not in before_it)
-            self._atlas.of(seen.game).opens.setdefault(there, {}).update(dict.fromkeys(new, action.text))
+            self._atlas.kept(seen.game).opens.setdefault(there, {}).update(dict.fromkeys(new, action.text))
         if ended or there != before.here:
             self._goes(seen.game, before.here, action.text, there)
         elif result.reward <= 0 and any(each.text == action.text for each in result.observation.admissible):
@@ -112,7 +116,7 @@ class Recall:
     def _goes(self, game: str, room: str, command: str, there: str) -> None:
         self._exits.setdefault(room, {})[command] = there
         if self._learning:
-            self._atlas.of(game).exits.setdefault(room, {})[command] = there
+            self._atlas.kept(game).exits.setdefault(room, {})[command] = there
 
     def _block(self, seen: Observation, room: str, exits: Mapping[str, str | None]) -> None:
         """Ways out of this room that cannot be gone now are no ways until one is here again."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -61,6 +61,8 @@ class ConceptNetConfig(ComponentConfig):
 
 class GoalsConfig(ReuseConfig):
     """Goals from cases, and the ways that lead there. Deviates from the paper in all of it."""
+
+    own_choice: ClassVar[bool] = True
 
     retry_failed: bool = False
     """Try a pair again that failed earlier in the same episode."""

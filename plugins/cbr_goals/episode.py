@@ -28,6 +28,7 @@ class GoalsReuse:
     Args:
         policy: what lasts longer than the episode.
         retriever: makes the keys of goals; `memory` is its memory.
+        alone: whether the agent takes all steps.
     """
 
     def __init__(
@@ -38,8 +39,9 @@ class GoalsReuse:
         recall: Recall | None,
         *,
         learning: bool,
+        alone: bool,
     ) -> None:
-        self._policy, self._config = policy, policy.config
+        self._policy, self._config, self._alone = policy, policy.config, alone
         self._retriever, self._memory, self._recall, self._learning = retriever, memory, recall, learning
         self._solved: set[str] = set()
         self._done: set[tuple[str, EntityTuple]] = set()
@@ -57,12 +59,12 @@ class GoalsReuse:
     def offer(self, observation: Observation, situation: Situation) -> tuple[Candidate, ...]:
         """The goals that are open, each with the best way to begin with it; the most valuable first."""
         self._seen, self._situation = observation, situation
-        if not len(self._memory):
-            return ()
         places, effects = self._policy.places(observation), self._policy.effects
         if self._recall is not None:
             places = self._recall.see(observation, places)
         self._now = places
+        if not len(self._memory):
+            return ()
         scene = Scene(observation, places, effects, self._recall)
         weighed = sorted(
             (one for kind in self._memory.kinds() for one in self._weigh(kind, self._goals(kind, places))),
@@ -76,7 +78,7 @@ class GoalsReuse:
 
     def choose(self, candidates: Sequence[Candidate], probability: Mapping[Action, float]) -> Candidate | None:
         """The candidate of the greatest value; of equal ones that whose action the agent finds more probable."""
-        if not candidates or (self._learning and self._policy.explores()):
+        if not candidates or (self._learning and self._policy.explores(alone=self._alone)):
             return None
         return max(candidates, key=lambda each: (each.value or 0.0, probability[each.executed]))
 

@@ -38,6 +38,7 @@ class Tried:
 
     Attributes:
         first, second: [u, m, V] cosines of the distinct names of tries and cases.
+        another: [u, m] bool, whether the first names are different ones; they may be alike in every view.
         rows: [R, 2] the number of each try's two names.
         cases: [M, 2] the same of each case.
         names, pair: [R] cosine of the try's two full names, and the value of the pair feature; 0 without.
@@ -48,6 +49,7 @@ class Tried:
 
     first: Tensor
     second: Tensor
+    another: Tensor
     rows: Tensor
     cases: Tensor
     names: Tensor
@@ -106,7 +108,6 @@ class Evidence:
     def __init__(self, tried: Tried) -> None:
         self._tried = tried
         self._views = tried.first.shape[2]
-        self._another = (tried.first < 1).any(dim=2)  # [u, m]
         self._others = _counts(tried)
         self._game = tried.game.unique(return_inverse=True)[1]  # type: ignore[no-untyped-call]
 
@@ -122,7 +123,7 @@ class Evidence:
     def _totals(self, theta: Tensor) -> Tensor:
         """[R]: for each try the sum of k over the cases of other games and other first names."""
         tried, (one, other) = self._tried, self._tried.rows.T
-        first = ((tried.first - 1) @ theta[: self._views]).exp() * self._another  # [u, m]
+        first = ((tried.first - 1) @ theta[: self._views]).exp() * tried.another  # [u, m]
         second = ((tried.second - 1) @ theta[self._views :]).exp()
         spread = torch.sparse.mm(self._others, first.T)  # [G * m of second, u of first]
         spread = spread.reshape(-1, second.shape[1], len(first)).transpose(1, 2)
@@ -180,6 +181,15 @@ def grouped(labels: Sequence[Hashable]) -> list[list[int]]:
     for row, label in enumerate(labels):
         groups.setdefault(label, []).append(row)
     return list(groups.values())
+
+
+def numbered(vectors: Sequence[int], names: Sequence[str]) -> tuple[list[tuple[int, str]], list[int]]:
+    """The distinct (vector, name), by the vectors' numbers, and which of them each row has: names that share all
+    their views share a vector."""
+    rows = list(zip(vectors, names, strict=True))
+    found = sorted(dict.fromkeys(rows), key=lambda row: row[0])
+    places = {row: place for place, row in enumerate(found)}
+    return found, [places[row] for row in rows]
 
 
 def wrong_tries(scores: Sequence[float], right: Sequence[bool], groups: Sequence[Sequence[int]]) -> float | None:

@@ -113,6 +113,13 @@ def _layout(config: KernelConfig, build: Build) -> Layout:
             f"{told} a pair feature), but those of the context encoder have {build.context_dim}",
             hint="use cbr_goals/names, and give the quantizer its `first` and `second`",
         )
+    names = getattr(build.context_encoder, "layout", plain)
+    if (names.first, names.second) != (plain.first, plain.second):
+        views = [f"{slot}: [{', '.join(getattr(names, slot))}]" for slot in ("first", "second")]
+        raise CbrError(
+            f"quantizer: its views {', '.join(plain.names)} are not those of the context encoder",
+            hint=f"write 'quantizer: {{use: cbr_goals/kernel, {', '.join(views)}}}'",
+        )
     return Layout.of(config, build.text_encoder.dim, pair=build.context_dim > plain.dim)
 
 
@@ -183,11 +190,6 @@ class KernelIndex:
         for rows, (left, right) in self._factors(queries):
             found[rows] = (left[:, first] * right[:, second]).sum(dim=1)
         return found
-
-    def cosines(self, queries: Tensor) -> Tensor:
-        """[n, m, V] float64: per view, of each query [n, d] with each row."""
-        told = zip(self.names, self.numbers(), strict=True)
-        return torch.cat([names.cosines(names.units_of(queries))[:, numbers] for names, numbers in told], dim=2)
 
     def numbers(self) -> tuple[Tensor, Tensor]:
         """[m] each: of the two names of each row, see `names`."""

@@ -188,11 +188,17 @@ class EvidenceMemory(CaseMemory):
         numbers = {game: number for number, game in enumerate(dict.fromkeys(games))}
         cases, tried_names = self._evidence.names, self._tried.names
         first, second = (here.cosines(there.units()) for here, there in zip(cases, tried_names, strict=True))
+        known = torch.stack(self._evidence.numbers(), dim=1)  # [M, 2]
+        of_tries = fitting.numbered(rows[:, 0].tolist(), [tried.entities[0] for tried in tries])
+        of_cases = fitting.numbered(known[:, 0].tolist(), [(*case.entities, "")[0] for case in self.cases])
+        rows[:, 0], known[:, 0] = (rows.new_tensor(which) for _, which in (of_tries, of_cases))
+        (vectors, mine), (others, theirs) = (zip(*found, strict=True) for found, _ in (of_tries, of_cases))
         return fitting.Tried(
-            first=first,
+            first=first[list(vectors)][:, list(others)],
             second=second,
+            another=torch.tensor([[name != other for other in theirs] for name in mine], device=rows.device),
             rows=rows,
-            cases=torch.stack(self._evidence.numbers(), dim=1),
+            cases=known,
             names=names,
             pair=pair,
             right=torch.tensor(right, device=rows.device),

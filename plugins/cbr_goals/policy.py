@@ -66,7 +66,9 @@ class Goals:
         if not isinstance(retriever.memory, EvidenceMemory):
             raise CbrError("goals needs the memory cbr_goals/evidence", hint="memory: {use: cbr_goals/evidence}")
         self._plays += learning
-        return GoalsReuse(self, retriever, retriever.memory, self.recall(learning=learning), learning=learning)
+        alone = learning and self._plays <= self.config.random_plays
+        recall = self.recall(learning=learning)
+        return GoalsReuse(self, retriever, retriever.memory, recall, learning=learning, alone=alone)
 
     def recall(self, *, learning: bool) -> Recall | None:
         """What an episode knows of earlier ones' maps."""
@@ -75,12 +77,12 @@ class Goals:
     def took(self, decision: Decision) -> None:
         """A step of the training."""
 
-    def explores(self) -> bool:
+    def explores(self, *, alone: bool) -> bool:
         """Whether the agent takes this step of the training, whatever the cases say: always in the first plays,
-        then by chance, which depends on the seed and the number of the step alone."""
+        where it is `alone`, then by chance, which depends on the seed and the number of the step only."""
         self._steps += 1
         drawn = generator(derive_seed(self._seed, f"explore:{self._steps}")).random()
-        return bool(self._plays <= self.config.random_plays or drawn < self.config.explore)
+        return bool(alone or drawn < self.config.explore)
 
     def state(self) -> dict[str, Any]:
         return {"effects": self.effects.state(), "plays": self._plays, "steps": self._steps}

@@ -63,8 +63,8 @@ class JointAgent(nn.Module):
         return most_relevant([candidate for candidate in candidates if candidate.action == drawn], {drawn: 1.0})
 
     def _select(self, item: AgentInput) -> Tensor:
-        """[A, e]. A candidate that failed in this episode is not offered again (`retry_failed`)."""
-        offered = [row for row, candidate in enumerate(item.candidates) if candidate.verdict != "failed"]
+        """[A, e]. A candidate that failed in this episode, or is solved, is not offered again (`retry_failed`)."""
+        offered = [row for row, each in enumerate(item.candidates) if each.verdict not in ("failed", "solved")]
         texts = [action.text for action in item.observation.admissible]
         vectors = self._memo.rows(self.selector.read, [*texts, *(item.candidates[i].action.text for i in offered)])
         actions, candidates = torch.split(vectors, [len(texts), len(offered)])  # [A, w], [C, w]

@@ -1,6 +1,6 @@
 """Settings of `most_relevant`."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -18,6 +18,8 @@ class MostRelevantConfig(ReuseConfig):
 class DoubtingConfig(MostRelevantConfig):
     """The rule of the paper while the agent is measured; while it learns the agent acts more often
     (a deviation)."""
+
+    own_choice: ClassVar[bool] = True
 
     doubt: Annotated[float, Field(ge=0, le=1)] = 0.1
     """Share of the training steps with a fitting case on which the agent acts all the same, and learns."""

@@ -53,6 +53,10 @@ class TwcConfig(ComponentConfig):
     def _houses_stand_beside_published_games(self) -> TwcConfig:
         if self.houses and self.source == "generate":
             raise ValueError("source 'generate' has no use for 'houses'; leave it out, or raise 'games_per_split'")
+        if self.games_dir is not None and self.source == "generate":
+            raise ValueError("source 'generate' has no use for 'games_dir'; leave it out, or set it to null")
+        if self.leave_out and not self.houses:
+            raise ValueError("'leave_out' is about 'houses', and there are none; set 'houses', or leave it out")
         return self
 
     def same_for_all_seeds(self) -> Iterable[str]:

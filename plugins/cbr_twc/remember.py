@@ -18,10 +18,6 @@ class Remembered(Generic[V]):
     def __repr__(self) -> str:
         return f"Remembered({len(self._values)} of {self.limit})"
 
-    def recall(self, key: Hashable) -> V | None:
-        """The value, None if there is none."""
-        return self._values.get(key)
-
     def keep(self, key: Hashable, value: V) -> V:
         """Store a value; returns it."""
         if len(self._values) >= self.limit:

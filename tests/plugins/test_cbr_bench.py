@@ -134,6 +134,14 @@ def test_the_command_prints_figures_and_what_it_left_out(here, monkeypatch):
     assert told["machine"]["cores"] == os.cpu_count()
 
 
+def test_without_the_games_folder_what_needs_none_is_measured_all_the_same(here, monkeypatch):
+    monkeypatch.delenv("CBR_GAMES", raising=False)
+    done = here("bench", "--only", "step", "--only", "view", "--json")
+    told = json.loads(done.stdout)
+    assert {each["measure"] for each in told["figures"]} == {"step"}
+    assert told["failed"] == {"view": "set CBR_GAMES to the folder with the published games"}
+
+
 def test_the_command_lists_measures_and_refuses_others(here):
     listed = here("bench", "--list").stdout
     assert all(f"| {name} " in listed for name in MEASURES)

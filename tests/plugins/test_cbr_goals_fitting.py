@@ -41,6 +41,7 @@ def sample(seed: int = 0, games: int = 4) -> Tried:
     return Tried(
         first=first,
         second=real(5, 4, 1),
+        another=(first < 1).any(dim=2),
         rows=rows,
         cases=torch.stack([whole(7, 12), whole(4, 12)], dim=1),
         names=real(40),

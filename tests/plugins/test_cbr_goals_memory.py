@@ -12,7 +12,7 @@ from goal_parts import PUT, Goals, Table, Texts
 
 from cbr_goals.config import EvidenceConfig, KernelConfig
 from cbr_goals.files import EVIDENCE_FILE, TRIES_FILE, Try
-from cbr_goals.fitting import Weights
+from cbr_goals.fitting import Evidence, Weights
 from cbr_goals.kernel import Kernel
 from cbr_goals.memory import EvidenceMemory, evidence_memory
 from cbrcore.errors import CbrError, RunFolderError
@@ -172,6 +172,26 @@ def test_each_goal_of_a_game_is_fitted_once_and_as_right_if_it_ever_was():
     assert len(goals.memory.tries) == 3
     figures = goals.memory.fit()
     assert (figures["tries"], figures["lists"]) == (2, 1)
+
+
+@pytest.mark.parametrize("views", [("head",), ("state",), ("full",)])
+def test_left_out_of_the_fit_are_cases_of_the_same_name_not_of_names_that_look_alike(views):
+    """ "wet shirt" and "dirty shirt" have one head, which is what the view is there to tell."""
+    goals = Goals(first=views)
+    goals.case("dirty shirt", "basket", game="b")
+    goals.case("dirty plate", "sink", game="c")
+    for thing in ("dirty shirt", "wet shirt", "dirty plate"):
+        goals.tried("a", thing, "basket", right=True)
+        goals.tried("a", thing, "shelf")
+    tried = goals.memory._as_tried()
+    names = ["dirty shirt", "dirty shirt", "wet shirt", "wet shirt", "dirty plate", "dirty plate"]
+    another = tried.another[tried.rows[:, 0]][:, tried.cases[:, 0]].tolist()
+    assert another == [[name != case for case in ("dirty shirt", "dirty plate")] for name in names]
+    one, other = goals.keys(("wet shirt", "basket"), ("dirty shirt", "basket"))
+    expected = goals.kernel.matrix(one[None], other[None])[0, 0]  # the first case; "dirty plate" is the second
+    expected = expected + goals.kernel.matrix(one[None], goals.keys(("dirty plate", "sink")))[0, 0]
+    theta = torch.cat([goals.kernel.weights(), torch.tensor([0.0, 0.0, 1.0, -50.0], dtype=torch.float64)])
+    assert Evidence(tried).scores(theta)[2].exp().item() == pytest.approx(expected.item())
 
 
 # -- fit ---------------------------------------------------------------------------------------------------------

@@ -171,6 +171,15 @@ def test_the_agent_explores_a_share_of_the_steps_and_the_first_plays():
     assert Episode(random_plays=1, explore=1.0).decide(HALL, LOOK, TAKE_CAP) is not None, "no training"
 
 
+def test_the_first_plays_are_the_agents_when_several_begin_together():
+    """A round of plays begins before the first step of any of them."""
+    episode = Episode(learning=True, random_plays=2)
+    plays = [episode.reuse, *(episode.policy.begin(retriever(episode.cases), learning=True) for _ in range(3))]
+    offered = [play.offer(observation(LOOK, TAKE_CAP), ANY_STATE) for play in plays]
+    chosen = [play.choose(each, {TAKE_CAP: 1.0}) for play, each in zip(plays, offered, strict=True)]
+    assert [each is None for each in chosen] == [True, True, False, False]
+
+
 HERE = {"cap": "hall", "cup": "hall"}
 OTHERS = [
     pytest.param(act("wear {}", "hat"), act("wear {}", "cap"), id="one"),
@@ -298,8 +307,23 @@ def test_a_map_outlasts_the_episode():
     assert episode.policy.facts() == {"share_of_goals": 0, "share_of_unseen_exits": 0, "rooms": {"": 2}}
 
 
+def test_a_map_is_drawn_and_steps_are_counted_before_there_is_a_case():
+    episode = Remembering()
+    episode.cases = Cases(Table(NAMES))
+    episode.again(learning=True)
+    assert episode.decide(YARD, EAST, LOOK) is None
+    episode.goes(EAST, WITH_CAP, WEST, LOOK)
+    assert episode.policy.taken == {"steps": 1, "goals": 0, "unseen": 0}
+    assert episode.policy.atlas.maps[""].exits["yard"] == {"go east": "hall"}
+
+
 def test_a_map_is_not_learned_from_evaluations():
     episode = Remembering()
+    episode.again(learning=False)
+    episode.policy.atlas.maps.clear()
+    episode.decide(YARD, EAST, LOOK)
+    episode.goes(EAST, WITH_CAP, WEST, LOOK)
+    assert episode.policy.facts()["rooms"] == {}
     episode.again(learning=False)
     episode.decide(YARD, EAST, LOOK)
     episode.goes(EAST, WITH_CAP, WEST, LOOK)

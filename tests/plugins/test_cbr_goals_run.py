@@ -38,6 +38,16 @@ def test_training_games_are_played_at_the_optimum(straight):
     assert all(row["reused"] == 0 for row in first), "the agent's own plays"
 
 
+@pytest.mark.parametrize("views", [("[full]", "[full, head]"), ("[head, full]", "[full]")])
+def test_a_kernel_with_other_views_than_the_encoder_is_refused(here, tmp_path, views):
+    """Of the same number, or in another order: the columns would be taken for one another."""
+    sets = [f"quantizer.{slot}={named}" for slot, named in zip(("first", "second"), views, strict=True)]
+    done = here("run", RECIPE, *(word for each in sets for word in ("--set", each)), "--out", tmp_path / "run")
+    assert done.returncode == 2
+    assert "are not those of the context encoder" in done.stderr
+    assert "quantizer: {use: cbr_goals/kernel, first: [full, head], second: [full]}" in done.stderr
+
+
 def test_results_name_every_advantage_and_the_cross_validated_number(straight):
     results = json.loads((straight / "results.json").read_text())
     assert results["protocol"]["handicaps"]["places"] is True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -167,10 +168,26 @@ def test_the_order_of_actions_is_the_order_of_logits(build: Build):
     torch.testing.assert_close(logits(agent, *OFFERED), back.logits.flip(0), atol=1e-6, rtol=0)
 
 
-def test_what_failed_in_this_episode_is_not_offered_again(build: Build):
+@pytest.mark.parametrize("verdict", ["failed", "solved"])
+def test_what_failed_or_is_solved_in_this_episode_is_not_offered_again(build: Build, verdict: str):
     agent = joint(build)
-    assert torch.equal(logits(agent, offer(BED), offer(WARDROBE, verdict="failed")), logits(agent, offer(BED)))
-    torch.testing.assert_close(logits(agent, offer(BED, verdict="failed")), logits(agent))
+    assert torch.equal(logits(agent, offer(BED), offer(WARDROBE, verdict=verdict)), logits(agent, offer(BED)))
+    torch.testing.assert_close(logits(agent, offer(BED, verdict=verdict)), logits(agent))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "policy"),
+    [("text_cbr_generated", "cbr_reuse/doubting"), ("goals_generated", "cbr_goals/goals")],
+)
+def test_a_reuse_policy_that_chooses_by_itself_is_refused(here, tmp_path, recipe: str, policy: str):
+    """It would be asked nothing, and its settings would do nothing."""
+    sets = ["agent={use: cbr_joint/joint, agent: {use: cbr_text/text, hidden: 16}}", "run.episodes=1"]
+    sets += [f"reuse_policy.use={policy}"]
+    path = Path(__file__).parents[2] / "recipes" / "smoke" / f"{recipe}.yaml"
+    done = here("run", path, *(word for each in sets for word in ("--set", each)), "--out", tmp_path / "run")
+    assert done.returncode == 2
+    assert f"cbr_joint/joint chooses itself, and {policy} would have no say" in done.stderr
+    assert "write 'reuse_policy: {use: cbr_reuse/most_relevant}'" in done.stderr
 
 
 def test_what_is_inadmissible_is_still_heard(build: Build):

@@ -237,10 +237,9 @@ def test_without_leaving_out_no_measured_game_is_read(games_dir, cache_dir, tmp_
 
 
 def test_without_houses_nothing_is_said_of_them(games_dir, cache_dir):
-    for settings in ({"houses": 0}, {"houses": 0, "leave_out": None}):
-        environment = pooled(games_dir, cache_dir, **settings)
-        assert environment.games("train") == published(games_dir).games("train")
-        assert environment.handicaps == published(games_dir).handicaps
+    environment = pooled(games_dir, cache_dir, houses=0, leave_out=None)
+    assert environment.games("train") == published(games_dir).games("train")
+    assert environment.handicaps == published(games_dir).handicaps
 
 
 # -- recipes -------------------------------------------------------------------------------------------------
@@ -255,6 +254,8 @@ def test_without_houses_nothing_is_said_of_them(games_dir, cache_dir):
         (["environment.leave_out=nouns"], "environment.leave_out"),
         (["environment.leave_out=true"], "environment.leave_out"),
         (["environment.houses=2"], "source 'generate' has no use for 'houses'"),
+        (["environment.games_dir=/nowhere"], "source 'generate' has no use for 'games_dir'"),
+        (["environment.leave_out=heads"], "'leave_out' is about 'houses', and there are none"),
     ],
 )
 def test_wrong_settings_are_said_before_anything_runs(here, sets, says):

@@ -69,7 +69,13 @@ def evaluate(
 
 
 def _print_results(results: dict[str, Any], folder: Path) -> None:
-    console.echo(f"{tables.results_table(results)}\n\nrun folder: {folder}")
+    from cbrcore.recipe.model import RESULTS
+
+    try:
+        table = RESULTS.load_factory().results_table(results)
+    except PluginError as missing:
+        table = f"(no table: {missing.message})"
+    console.echo(f"{table}\n\nrun folder: {folder}")
 
 
 def _say_next(folder: Path, recipe: Recipe, report: PluginReport) -> None:

@@ -21,6 +21,7 @@ from toy import ToyEnvironment
 from toy_run import Experiment, SilentReporter, check_resuming, parts, recipe, run, weights
 
 from cbr_memory.memory import CaseMemory
+from cbr_open.results import results_table
 from cbr_pretrain.pairs import Experience, PairSampler
 from cbrcore.config import EvaluationConfig
 from cbrcore.console import StopRequest
@@ -49,7 +50,6 @@ from cbrcore.runs.checkpoint import State, latest_checkpoint, load_checkpoint, r
 from cbrcore.runs.folder import METRICS_FILE, RunFolder
 from cbrcore.runs.results import _facts, results_of
 from cbrcore.runs.trainer import LearningActor
-from cbrcore.tables import results_table
 from cbrcore.types import (
     Candidate,
     Case,

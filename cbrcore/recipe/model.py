@@ -42,6 +42,7 @@ DOOR = "cbr_open.door"  # `cbrcore.run` and `cbrcore.open`
 OFFERS = Component("package", "cbr_find", "offers", "cbr_find.offers")  # completions; what to type after a run
 OVERVIEW = Component("package", "cbr_show", "overview", "cbr_show.overview")  # a checked recipe in words
 ISOLATION = Component("package", "cbr_isolate", "environment", "cbr_isolate.environment")  # of `run.isolate`
+RESULTS = Component("package", "cbr_open", "results", "cbr_open.results")  # the tables of a run's results
 BORDER = Component("package", "cbr_border", "parts", "cbr_border.parts")  # what parts give is checked there
 SHARING = Component("package", "cbr_share", "door", "cbr_share.door")  # shared runs (FILE.cbr)
 SUGGESTED = {"context_encoder": "cbr_seeded_gat/seeded_gat", "quantizer": "cbr_vq/vq"}

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cbrcore import console, tables
-from cbrcore.errors import CbrError, RunFailed, RunFolderError, free_mebibytes
+from cbrcore import console
+from cbrcore.errors import CbrError, PluginError, RunFailed, RunFolderError, free_mebibytes
 from cbrcore.recipe import dump_recipe, load_recipe, plain_recipe, read_recipe_text
+from cbrcore.recipe.model import RESULTS
 from cbrcore.runs.files import NO_ROOM, damaged, seal
 from cbrcore.runs.folder import (
     LOG_FILE,
@@ -105,7 +106,8 @@ def _noted_evaluation(path: Path, games: int) -> dict[str, Any]:
     wrong = [fault for fault in damaged(path) if fault.startswith(RESULTS_FILE)]
     try:
         results = read_json(path / RESULTS_FILE)
-        tables.results_table(results)  # whether it holds what goes into the new one
+        with contextlib.suppress(PluginError):
+            RESULTS.load_factory().results_table(results)  # whether it holds what goes into the new one
         later = int(results["training"]["episodes"])
     except (CbrError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         wrong.append(f"{RESULTS_FILE} is not what a run writes ({type(error).__name__}: {error})")

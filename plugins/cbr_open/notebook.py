@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cbr_open.explanations import VERDICTS, origin_text
+from cbr_open.results import result_rows
 from cbrcore.errors import printable
 from cbrcore.recipe.model import PARTS
 from cbrcore.runs.folder import RESULTS_FILE
-from cbrcore.tables import result_rows
 
 if TYPE_CHECKING:
     from jinja2 import Template

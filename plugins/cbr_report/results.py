@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
+from cbr_open.results import without_share
 from cbr_report.comparable import (
     baselines,
     budgets_differ,
@@ -29,7 +30,6 @@ from cbr_report.runs import Group, Run, by_place, number_at
 from cbr_report.statistics import LEVEL, probability_of_improvement, summarize
 from cbr_report.tables import NOTHING, columns, interval, mean_std, middle, number, text_columns
 from cbrcore import Column, Table
-from cbrcore.tables import without_share
 
 Rows = tuple[tuple[str, ...], ...]
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cbr_open.results import results_table
 from cbr_share.manifest import Manifest
 from cbrcore.config import RunConfig
 from cbrcore.errors import printable
 from cbrcore.recipe.model import PARTS
-from cbrcore.tables import results_table
 
 TEMPLATE = Path(__file__).parent / "templates" / "card.md.j2"
 SHOWN_GAMES = 30

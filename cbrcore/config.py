@@ -134,6 +134,10 @@ class ReuseConfig(ComponentConfig):
     """Reuse an action again that earned nothing earlier in the same episode (the paper does). `false` is a
     deviation: revise then drops such candidates in the same room, until the episode ends."""
 
+    def retries(self) -> bool | None:
+        """Whether failed actions are reused again, for `protocol`; None where the setting has no meaning."""
+        return self.retry_failed
+
 
 class TrainingConfig(Settings):
     """Losses and optimisers [P §5, App. A]."""

@@ -138,7 +138,7 @@ def _protocol(recipe: Recipe, parts: Parts) -> dict[str, Any]:
     return {
         "seed": recipe.seed,
         "handicaps": handicaps,
-        "retry_failed": recipe.reuse_policy.settings.retry_failed if recipe.reuse_policy else None,
+        "retry_failed": recipe.reuse_policy.settings.retries() if recipe.reuse_policy else None,
         "win_bonus": recipe.training.win_bonus,
         "evaluation_passes": recipe.evaluation.passes,
         **({"isolated": True} if recipe.run.isolate else {}),

@@ -16,5 +16,5 @@ class A2cConfig(ComponentConfig):
     and a step that was retained for a later reward is not blamed where the reward comes again."""
     novelty: Annotated[float, Field(ge=0)] = 0.0
     """A bonus of novelty / sqrt(n) is added to the reward of the agent's loss for the n-th time that the run comes
-    to a view (`Observation.fingerprint`), in points of the game. Scores, cases and L_r know nothing of it. 0, as
-    in the paper: none."""
+    to a view (`Observation.fingerprint`), in points of the game; where the environment tells no views (TWC) it
+    does nothing. Scores, cases and L_r know nothing of it. 0, as in the paper: none."""

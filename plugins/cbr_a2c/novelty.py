@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping
 
@@ -9,6 +10,8 @@ import torch
 from torch import Tensor
 
 from cbrcore.types import Observation
+
+log = logging.getLogger(__name__)
 
 NAME = "novelty"
 VIEWS, COUNTS = f"{NAME}:views", f"{NAME}:counts"
@@ -25,6 +28,7 @@ class Novelty:
     def __init__(self, weight: float) -> None:
         self.weight = weight
         self._seen: Counter[str] = Counter()
+        self._told = False
 
     def __repr__(self) -> str:
         return f"Novelty({self.weight}, {len(self._seen)} views)"
@@ -36,6 +40,12 @@ class Novelty:
         view = observation.fingerprint.view
         self._seen[view] += 1
         return float(self.weight / self._seen[view] ** 0.5)
+
+    def look(self, observation: Observation) -> None:
+        """At a state of a game that goes on: if it tells no views the weight does nothing, which is said once."""
+        if self.weight and observation.fingerprint is None and not self._told:
+            self._told = True
+            log.warning("novelty: %g has no effect: the environment tells no views (fingerprints)", self.weight)
 
     def tensors(self) -> dict[str, Tensor]:
         """For a checkpoint; nothing if nothing is counted."""

@@ -74,6 +74,7 @@ class Windows:
         return n_step_returns(rewards, gamma=self.training.gamma, bootstrap=bootstrap)
 
     def _bonus(self, step: Transition) -> float:
+        self.novelty.look(step.observation)
         won = self.training.win_bonus if step.result.ending is Ending.WON else 0.0
         return won + self.novelty.see(step.result.observation)
 

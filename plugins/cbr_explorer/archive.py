@@ -111,10 +111,6 @@ class Archive:
         """Where a command leads from a node; None where nobody knows."""
         return self._children.get((node, command))
 
-    def loses(self, node: int) -> bool:
-        """Whether the command that leads to a node cost points."""
-        return self._rewards[node] < 0
-
     def texts(self, node: int) -> list[str]:
         """The commands that lead to a node, as they are written."""
         return [self.commands.values[step.command] for step in self.steps(node)]

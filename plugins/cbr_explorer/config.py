@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, cast
 
 from pydantic import Field, model_validator
 
@@ -47,6 +47,10 @@ class ExplorerConfig(ReuseConfig):
     """The reuse policy that is asked before the agent is."""
     explore_steps: Annotated[int, Field(ge=0)] | None = None
     """So many steps of the training; then the best case is replayed alone. Left out: to the end."""
+
+    def retries(self) -> bool | None:
+        """The explorer's own `retry_failed` has no meaning; a fallback's has."""
+        return cast(ReuseConfig, self.fallback.settings).retries() if self.fallback else None
 
     @model_validator(mode="after")
     def _asks_whom_it_names(self) -> ExplorerConfig:

@@ -73,10 +73,10 @@ class ExplorerReuse:
 
     def observe(self, decision: Decision, result: StepResult) -> bool:
         """Retain what came of a step; whether a case of the fallback's failed."""
-        failed = self._fallback is not None and self._fallback.observe(decision, result)
+        asked = self._fallback is not None and self._planned is None  # it has seen nothing of other steps
         if self._learning and self._begun is not None:
             self._take_in(self._begun[0], decision, result)
-        return failed and self._planned is None
+        return asked and self._fallback is not None and self._fallback.observe(decision, result)
 
     # -- decide ----------------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class ExplorerReuse:
 
     def _begin(self, seen: Observation) -> tuple[GameMemory, Plan]:
         """The game is known now: retrieve a case, and revise it."""
-        memory = self._policy.memory(seen.game)
+        memory = self._policy.memory(seen.game, learning=self._learning)
         self._exploits = not self._learning or self._policy.explored
         self._episode = self._policy.count_episode(learning=self._learning)
         self._rng = random.Random(derive_seed(self._policy.seed, f"explorer:{self._episode}"))
@@ -199,7 +199,8 @@ class ExplorerReuse:
             self._learn(memory, command, decision, result)
         if result.ending is Ending.TRUNCATED:
             memory.horizon = max(memory.horizon or 0, archive.depth(self._node))
-        archive.note_score(self._node, after.score, ended=result.ending is not None)
+        ended = result.ending not in (None, Ending.ENGINE_ERROR)  # a crash is no end to come to again
+        archive.note_score(self._node, after.score, ended=ended)
         if archive.best is not None and (before is None or archive.best[0] > before[0]):
             memory.found_at.append((archive.best[0], self._policy.steps))
 
@@ -209,7 +210,8 @@ class ExplorerReuse:
         lost = result.reward < 0 or result.ending is Ending.LOST
         if lost:
             news.losses[template] = news.losses.get(template, 0) + 1
-        if lost or (result.ending is not None and result.ending.terminal):
+        crashed = result.ending is Ending.ENGINE_ERROR
+        if lost or crashed or (result.ending is not None and result.ending.terminal):
             brought, view = 0.0, LOST
         else:
             scene = read_scene(after, self._policy.places)

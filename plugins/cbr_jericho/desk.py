@@ -139,6 +139,7 @@ class Desk:
 
     def resume(self, request: Message) -> Message:
         """Go on from a state that another worker had; the search in it is not tried again."""
+        self._remember(request)
         self._given_up.add(bytes.fromhex(request["key"]))
         self.engine.reset()
         self.engine.set_state(self.engine.unpack(request["state"]))
@@ -231,13 +232,16 @@ class Desk:
         if count % (CHECK_EVERY if count <= CHECK_OFTEN else CHECK_LATER) or key in self._given_up:
             return
         with self._timed("checks"):
-            now = set(self._searched(seen, key, reply).actions or ())
+            now = set(self._searched(seen, key, reply, check=True).actions or ())
         offered = set(known.actions or ())
         counts = {"offered": len(offered), "stale": len(offered - now), "missing": len(now - offered)}
         reply["checked"] = counts
 
-    def _searched(self, seen: Seen, key: bytes, reply: Message, choice: Choice | None = None) -> Found:
-        self._announce({"searching": key.hex(), "state": self.engine.pack(seen.state), "reply": reply})
+    def _searched(
+        self, seen: Seen, key: bytes, reply: Message, choice: Choice | None = None, *, check: bool = False
+    ) -> Found:
+        state = self.engine.pack(seen.state)
+        self._announce({"searching": key.hex(), "state": state, "reply": reply, "check": check})
         return self.search.run(seen.state, choice)
 
     def _known(self, key: bytes, reply: Message) -> Found | None:

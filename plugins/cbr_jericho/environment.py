@@ -79,7 +79,7 @@ class JerichoEnvironment:
         known = "_story" not in self.__dict__ or self._story.known
         searched = f"found by Jericho's search; words to try from the {config.tagger} tagger"
         searched += REMEMBERED.get(config.cache_key, "") + LEARNED * config.learns
-        by_walkthrough = config.seed == "walkthrough" and known
+        by_walkthrough = config.seed == "walkthrough" and known and config.game != GENERATED
         return {
             "valid_actions": searched if known else "none: no search, as Jericho does not know the story",
             "look_and_inventory": "asked at every step and taken back",

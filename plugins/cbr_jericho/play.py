@@ -75,6 +75,7 @@ class Play:
         self._trail: list[Node] | None = None
         self._next: Node | None = None
         self._engine_waits = False
+        self._unknown = False
 
     def __repr__(self) -> str:
         return f"Play({self.game!r}, step {self._now.steps})"
@@ -150,6 +151,7 @@ class Play:
             raise RuntimeError("nothing was sent: call send() before receive()")
         before, command, self._sent = self._now, self._sent, None
         if self._next is not None:
+            self._engine_waits = True
             return self._move_to(self._next)
         ending = self._take_in(self._to_engine)
         if ending is None and self._known is None and self._now.steps >= self.config.max_steps:
@@ -160,7 +162,8 @@ class Play:
         result = StepResult(self._now, self._now.score - before.score, ending)
         if self._trail and ending is not Ending.ENGINE_ERROR:
             node = self._node(result, sent=None if self._refusal else self._to_engine)
-            return self._move_to(self._transitions.go(self._trail[-1], command, node))
+            later = ending is Ending.TRUNCATED and self._unknown and self.config.cache_key != "state"
+            return self._move_to(node if later else self._transitions.go(self._trail[-1], command, node))
         return result
 
     # -- ways that are known -------------------------------------------------------------------------------
@@ -177,7 +180,8 @@ class Play:
         return node.result
 
     def _way(self) -> list[str]:
-        """The commands of the episode so far, for an engine that was told none of them; the map is drawn."""
+        """The commands of the episode so far, for an engine that is elsewhere; the map is drawn anew."""
+        self._map = Map()
         for node in self._trail or ():
             if node.room is not None:
                 self._map.enter(node.room, node.sent)
@@ -252,7 +256,8 @@ class Play:
         self._room = scene.room
         self._map.enter(scene.room, command)
         valid = self._valid(reply["actions"], scene)
-        actions = valid or self._fallback(scene, searched=reply["actions"] is not None)
+        self._unknown = reply["actions"] is None
+        actions = valid or self._fallback(scene, searched=not self._unknown)
         graph = self._map.graph(scene, actions, exits=valid)
         return replace(
             observation, description=reply["look"], inventory=reply["inventory"], admissible=actions, graph=graph
@@ -274,6 +279,7 @@ class Play:
         return tuple(sorted((a for a in actions if not is_denied(a.text, self._denied)), key=lambda a: a.text))
 
     def _fallback(self, scene: RoomScene, *, searched: bool) -> tuple[Action, ...]:
-        """What is offered where no valid action is known."""
+        """What is offered where no valid action is known, but for what is denied."""
         self.counts["answers" if searched else "look_around"] += 1
-        return plain_actions(ANSWERS if searched else LOOK_AROUND, scene.place)
+        offered = plain_actions(ANSWERS if searched else LOOK_AROUND, scene.place)
+        return tuple(each for each in offered if not is_denied(each.text, self._denied))

@@ -30,8 +30,8 @@ class Supervisor:
         views: what the run remembers, where the key of valid actions is not exact.
 
     Attributes:
-        counts: engine_errors, searches_given_up; entries of the cache that were damaged and are made anew;
-            remembered answers that were checked, with the actions offered, stale and missing there.
+        counts: engine_errors, searches_given_up, checks_given_up; entries of the cache that were damaged and are
+            made anew; remembered answers that were checked, with the actions offered, stale and missing there.
         facts: what the worker says of the story once; loads it.
     """
 
@@ -191,10 +191,13 @@ class Supervisor:
         return reply
 
     def _without_search(self, announcement: Message, reason: str) -> Message:
-        """Go on in a new worker from the state before the search."""
-        self.counts["searches_given_up"] += 1
-        self._failed_searches += 1
-        message = f"{self.label}: a search for valid actions {reason}. Last commands: {self._faults.history}"
+        """Go on in a new worker from the state before the search; one that was to check what is remembered costs
+        nothing."""
+        check = announcement["check"]
+        self.counts["checks_given_up" if check else "searches_given_up"] += 1
+        self._failed_searches += not check
+        what = "check of remembered actions" if check else "search for valid actions"
+        message = f"{self.label}: a {what} {reason}. Last commands: {self._faults.history}"
         log.warning("%s", message)
         if self._failed_searches >= self.config.max_faults:
             raise RunFailed(
@@ -202,5 +205,5 @@ class Supervisor:
                 hint="raise valid_timeout_s (or max_faults) of the environment",
             )
         self._given_up.add(announcement["searching"])
-        self._running().send({"do": "resume", "state": announcement["state"], "key": announcement["searching"]})
+        self._tell({"do": "resume", "state": announcement["state"], "key": announcement["searching"]})
         return {**self._read(self.config.step_timeout_s), **announcement["reply"]}

@@ -24,7 +24,7 @@ WAYS = {"hall": {"east": "kitchen"}, "kitchen": {"west": "hall", "down": "cellar
 
 class House:
     """The environment; with `locked` ways are closed: {(room, command)}; with `toll` one command costs a point;
-    from the step `dusk` on everything looks otherwise."""
+    from the step `dusk` on everything looks otherwise; the engine does not survive the command `fatal`."""
 
     handicaps: Mapping[str, Any] = {}
 
@@ -35,8 +35,11 @@ class House:
         locked: Iterable[tuple[str, str]] = (),
         toll: str = "",
         dusk: int | None = None,
+        fatal: str = "",
     ) -> None:
         self.max_steps, self.locked, self.toll, self.dusk = max_steps, set(locked), toll, dusk
+        self.fatal = fatal
+        self.seen: Observation
 
     def reset(self, game: str = GAME, seed: int = 0) -> Observation:
         self.room, self.lamp, self.rung, self.opened, self.steps, self.score = "hall", "hall", False, False, 0, 0.0
@@ -45,6 +48,8 @@ class House:
 
     def step(self, action: Action) -> StepResult:
         text, before, ending = action.text, self.score, None
+        if text == self.fatal:
+            return StepResult(self.seen, 0.0, Ending.ENGINE_ERROR)
         self.answer = f"You {text}."
         if text in WAYS[self.room]:
             self.room = WAYS[self.room][text]
@@ -74,11 +79,12 @@ class House:
         held = "a lamp" if self.lamp == "you" else ""
         opened = self.opened and self.room == "cellar"
         names = (self.room, self.lamp, self.rung, self.opened)
-        return Observation(
+        self.seen = Observation(
             self.answer, f"{here}{' The chest is open.' if opened else ''}", held, actions,
             StateGraph(()), self.score, 6.0, (), last, GAME, self.steps,
             Fingerprint(str((*names, self.steps)), str(names), str((here, held, opened))),
         )  # fmt: skip
+        return self.seen
 
 
 def act(text: str) -> Action:

@@ -298,6 +298,16 @@ def test_the_bonus_is_part_of_the_returns_and_of_nothing_else():
     assert windows.take(valued=True) == ([], [])
 
 
+def test_that_an_environment_tells_no_views_is_said_once(caplog):
+    made = player()
+    for weight in (0.0, 4.0):
+        windows = Windows([made], CONFIG, novelty=weight)
+        for _ in range(2):
+            windows.add(0, step(made, 1.0, None))
+    said = [record.message for record in caplog.records]
+    assert said == ["novelty: 4 has no effect: the environment tells no views (fingerprints)"]
+
+
 def test_a_learner_goes_on_with_what_it_has_seen():
     made = player()
     learner, other = A2cLearner(A2cConfig(novelty=1.0)), A2cLearner(A2cConfig(novelty=1.0))

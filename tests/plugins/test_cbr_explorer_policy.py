@@ -17,7 +17,8 @@ from cbr_explorer.config import ExplorerConfig
 from cbr_explorer.policy import Explorer
 from cbr_jericho.config import JerichoConfig
 from cbr_jericho.environment import JerichoEnvironment
-from cbr_reuse.config import MostRelevantConfig
+from cbr_reuse.config import DoubtingConfig, MostRelevantConfig
+from cbr_reuse.doubting import Doubting
 from cbr_reuse.most_relevant import MostRelevant
 from cbrcore.config import Part
 from cbrcore.cycle.evaluation import UniformActor
@@ -175,6 +176,25 @@ def test_a_replay_is_exact_where_the_same_world_looks_another_way_at_another_tim
         assert (given[: len(way)], seen.score) == (way, 5)
 
 
+@pytest.mark.parametrize("news", [("room",), ("view",)])
+def test_a_crash_is_no_end_to_come_to_again(news):
+    """Neither as the best end, nor as a command that keeps the score because it changed nothing."""
+    policy, house = explorer(explore_steps=3, news=news, revise=()), House(max_steps=6, fatal="down")
+    force(policy, house, ["east", "ring bell", "down"])
+    for learning in (True, False):
+        given, last, _ = play(policy, house, learning=learning)
+        assert given[:2] == ["east", "ring bell"]
+        assert "down" not in given
+        assert (len(given), last.score) == (6, 1)
+
+
+def test_an_evaluation_adds_no_game_to_the_archive():
+    policy = explorer(explore_steps=0)
+    reuse = policy.begin(None, learning=False)
+    reuse.offer(House().reset(), None)
+    assert policy.facts()["games"] == {}
+
+
 def test_at_first_there_is_nothing_to_replay():
     reuse = explorer().begin(None, learning=False)
     candidates = reuse.offer(House().reset(), None)
@@ -216,7 +236,31 @@ def test_where_news_is_expected_nobody_else_is_asked():
     chosen = reuse.choose(reuse.offer(seen, None), {})
     assert chosen is not None
     assert reuse.observe(Decision(chosen.executed, "reuse", chosen=chosen), StepResult(seen, 0.0)) is False
-    assert log == ["observe"]
+    assert log == [], "it has seen nothing of where the command was given"
+
+
+def with_fallback(**settings) -> Explorer:
+    """An explorer that asks a real policy nearly always."""
+    inner = Part(use="cbr_reuse/doubting", settings=DoubtingConfig(doubt=0.5, **settings))
+    config = ExplorerConfig(prior="agent", plateau=9.0, fallback=inner)
+    return Explorer(config, Build(make=lambda setting, build: Doubting(inner.settings, build)))
+
+
+def test_what_the_fallback_keeps_is_kept_and_what_it_says_is_said():
+    policy, other = with_fallback(), with_fallback()
+    policy.fallback._rng.random(3)
+    policy.fallback.handicaps = other.fallback.handicaps = {"inner": True}
+    other.load_state(json.loads(json.dumps(policy.state())))
+    assert other.fallback._rng.random() == policy.fallback._rng.random()
+    assert with_fallback().fallback._rng.random() != policy.fallback._rng.random()
+    told = Explorer(policy.config, Build(make=lambda *_: policy.fallback))
+    assert told.handicaps == {**Explorer(ExplorerConfig(), Build()).handicaps, "inner": True}
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_the_protocol_tells_the_fallbacks_retry_failed(again):
+    assert with_fallback(retry_failed=again).config.retries() is again
+    assert ExplorerConfig().retries() is None
 
 
 def test_a_fallback_needs_a_prior_and_a_case_memory():

@@ -15,6 +15,7 @@ import tempfile
 import threading
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jericho_play import check_contract, open_game, say, texts
@@ -22,8 +23,11 @@ from machine import wait_until_gone
 
 from cbr_isolate.client import Worker, WorkerDied
 from cbr_jericho.commands import LOOK_AROUND
+from cbr_jericho.config import JerichoConfig
+from cbr_jericho.environment import JerichoEnvironment, jericho
 from cbrcore.errors import GameError, RunFailed
-from cbrcore.types import Ending
+from cbrcore.interfaces import Build
+from cbrcore.types import Ending, Observation
 
 HANG = "showverb eight"
 """A debugging verb of Inform that never comes back in detective [microsoft/jericho#17]."""
@@ -180,6 +184,30 @@ def test_searches_that_fail_in_a_row_stop_the_run(games_dir, tmp_path):
         with pytest.raises(RunFailed, match="2 searches in a row") as failure:
             say(environment, "north")
         assert "valid_timeout_s" in failure.value.hint
+
+
+def test_a_check_of_what_is_remembered_costs_nothing_when_it_takes_too_long(cache_dir, caplog):
+    """The fiftieth answer from memory is compared with a search, which is given up here."""
+
+    def played(environment: JerichoEnvironment) -> list[Observation]:
+        seen = []
+        for _ in range(16):
+            seen.append(environment.reset("tw-treasure-0", 1))
+            for command in ("open urn", "close urn", "open urn", "close urn"):
+                seen.append(say(environment, command).observation)
+        return seen
+
+    def opened(**settings: Any) -> JerichoEnvironment:
+        config = JerichoConfig(game="generated", cache_key="view", transitions=0, **settings)
+        return jericho(config, Build(cache_dir=cache_dir))
+
+    with closing(opened()) as environment:
+        expected, state = played(environment), environment.state()
+    with closing(opened(valid_timeout_s=0.0005, max_faults=1)) as environment:
+        environment.load_state(state)
+        assert played(environment) == expected
+        assert environment.counts == {"checks_given_up": 1}
+    assert "a check of remembered actions did not answer within" in caplog.text
 
 
 def test_a_crash_in_the_search_is_a_search_given_up(games_dir, tmp_path):

@@ -14,8 +14,9 @@ from jericho_play import check_contract, observations, open_game, say, texts
 
 from cbr_jericho.commands import ANSWERS, LOOK_AROUND
 from cbr_jericho.config import JerichoConfig
-from cbr_jericho.environment import SEED_WITHOUT_WALKTHROUGH, JerichoEnvironment
+from cbr_jericho.environment import SEED_WITHOUT_WALKTHROUGH, JerichoEnvironment, jericho
 from cbr_jericho.play import NO_MOVE, ONE_AT_A_TIME
+from cbr_jericho.stories.generated import story_path
 from cbrcore.errors import CbrError, GameError
 from cbrcore.interfaces import Build, Environment
 from cbrcore.testing import EnvironmentSuite
@@ -293,6 +294,22 @@ def test_more_can_be_denied(games_dir, cache_dir):
     with closing(open_game(games_dir, cache_dir, deny=("open  Mailbox", "south"))) as environment:
         assert texts(environment.reset("zork1", 0)) == ["north", "west"]
         assert say(environment, "south").observation.feedback == NO_MOVE
+
+
+def test_what_is_denied_is_not_offered_where_no_valid_action_is_known_either(cache_dir):
+    story = str(story_path(0, cache_dir))
+    settings = {"game": story, "allow_unknown_rom": True, "deny": ("look", "Up")}
+    with closing(jericho(JerichoConfig(**settings), Build(cache_dir=cache_dir))) as environment:
+        (game,) = environment.games("train")
+        offered = texts(environment.reset(game, 0))
+        assert offered == sorted({*LOOK_AROUND} - {"look", "up"})
+        assert say(environment, "look").observation.feedback == NO_MOVE
+
+
+def test_a_generated_game_has_no_walkthrough_to_take_the_seed_of(cache_dir):
+    with closing(jericho(JerichoConfig(game="generated"), Build(cache_dir=cache_dir))) as environment:
+        environment.games("train")
+        assert environment.handicaps["chance"] == "the same in every episode"
 
 
 @pytest.mark.parametrize("question", ["quit", "restart"])

@@ -7,10 +7,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from jericho_play import open_game, say
+from jericho_play import open_game, players, say
 
-from cbr_jericho.environment import JerichoEnvironment
+from cbr_jericho.config import JerichoConfig
+from cbr_jericho.environment import JerichoEnvironment, jericho
 from cbr_jericho.transitions import Node, Transitions
+from cbrcore.interfaces import Build
 from cbrcore.types import Ending, Observation, StateGraph, StepResult
 
 SIX = ("zork1", "detective", "pentari", "library", "ludicorp", "inhumane")
@@ -97,6 +99,51 @@ def test_the_most_that_can_be_earned_at_once_where_the_engine_is_elsewhere(games
             assert environment.best_gain() == 10
             assert say(environment, "west").reward == 10
             environment.reset("zork1", 0)
+
+
+def test_the_most_that_can_be_earned_is_asked_on_the_way_too(games_dir, cache_dir):
+    """The engine is asked at the start, and stays there while a known way is gone."""
+    way = ["north", "east", "open window"]
+    with closing(open_game(games_dir, cache_dir)) as environment:
+        played = []
+        for _ in range(2):
+            environment.reset("zork1", 0)
+            gains = [environment.best_gain()]
+            for command in way:
+                say(environment, command)
+                gains.append(environment.best_gain())
+            played.append((gains, say(environment, "west")))
+    assert played[0] == played[1]
+    assert played[0][0] == [0, 0, 0, 10]
+
+
+def test_players_who_do_not_go_in_step_are_not_mistaken_about_where_they_are(games_dir, cache_dir):
+    """The second goes first; the first, whose engine is at the start, goes the same way from memory, then on."""
+    first, second = players(games_dir, cache_dir, 2)
+    with closing(first), closing(second):
+        for environment in (first, second):
+            environment.reset("zork1", 0)
+        for environment in (second, first):
+            north = say(environment, "north")
+        further = say(first, "east")
+        assert say(second, "east") == further
+    assert north.observation.feedback.startswith("North of House")
+    assert further.observation.feedback.startswith("Behind House")
+
+
+@pytest.mark.parametrize("key", ["state", "view"])
+def test_what_is_offered_at_the_time_limit_does_not_depend_on_what_is_kept(cache_dir, key):
+    """With views valid actions are known there only if the view was met before, which changes as a run goes on."""
+    played = []
+    for most in (0, 50_000):
+        config = JerichoConfig(game="generated", cache_key=key, max_steps=4, transitions=most)
+        with closing(jericho(config, Build(cache_dir=cache_dir))) as environment:
+            (game,) = environment.games("train")
+            played.append(play(environment, game, 320, choices=6))
+    assert played[0] == played[1]
+    last = [each for each in played[0] if isinstance(each, StepResult) and each.ending is Ending.TRUNCATED]
+    known = {"inventory" in {action.text for action in each.observation.admissible} for each in last}
+    assert known == {True, False}
 
 
 def node(text: str, ending: Ending | None = None) -> Node:

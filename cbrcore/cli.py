@@ -87,8 +87,11 @@ class _Commands(TyperGroup):
             command = _command(component, origin)
             if not any(map(_takes_plugins, (command, *getattr(command, "commands", {}).values()))):
                 rest = others
+        words = [word for file in files for word in ("--plugin", file)]
         if _takes_plugins(command):
-            rest = [word for file in files for word in ("--plugin", file)] + rest
+            rest = words + rest
+        elif rest and (inner := getattr(command, "commands", {}).get(rest[0])) and _takes_plugins(inner):
+            rest = [rest[0], *words, *rest[1:]]
         return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:

@@ -39,6 +39,8 @@ def run(
     from cbrcore.runs.resuming import recipe_of
 
     overrides, files = overrides_of(set_, seed=seed, device=device), plugin or ()
+    if resume and (out or overwrite):
+        raise CbrError("--resume goes on in the folder of its run", hint="leave out --out and --overwrite")
     if resume and not from_:
         checked, report = recipe_of(resume, overrides, files, recipe)
         results, folder = runs.resume(checked, report, resume)

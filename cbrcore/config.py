@@ -173,7 +173,7 @@ class EvaluationConfig(Settings):
     """Plays of every game."""
     random_passes: Annotated[int, Field(ge=1)] | None = None
     """Those of the uniform random policy. Left out: 100 or what a slow environment says, or `passes` if more."""
-    modes: tuple[Literal["sampled", "greedy"], ...] = ("sampled", "greedy")
+    modes: Annotated[tuple[Literal["sampled", "greedy"], ...], Field(min_length=1)] = ("sampled", "greedy")
     """How the agent picks an action when it is asked; the first is the main result."""
 
 
@@ -205,7 +205,7 @@ class Recipe(Settings):
     schema_version: Literal[1] = 1
     name: Annotated[str, Field(max_length=100, pattern=r"^\w[\w .,+=()@-]*$")]
     """Names the run folder. The recipe file's own name if left out."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Every random source of the run is derived from it."""
     directory: Path = Field(default_factory=Path.cwd)
     """Relative paths in the settings start here: the folder of the recipe file unless it says otherwise."""
@@ -272,4 +272,4 @@ def existing_path(text: str, base: Path, *, mend: str, holds: str = "") -> Path:
 def cache_dir() -> Path:
     """CBR_CACHE, or cbr/ in the user's cache folder."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("CBR_CACHE") or Path(base) / "cbr").expanduser()
+    return Path(os.path.expanduser(os.environ.get("CBR_CACHE") or Path(base) / "cbr"))

@@ -220,6 +220,8 @@ class Registrar:
         for label, path in (("factory", factory), ("config", config)):
             if path.count(":") != 1 or not all(path.split(":")):
                 raise PluginError(f"{label} of {name!r} must be 'package.module:name', got {path!r}")
+        if isinstance(requires, str) or not all(isinstance(text, str) for text in (summary, *requires)):
+            raise PluginError(f"summary of {name!r} must be text, and requires a list of texts")
         if name in {"command": CORE_COMMANDS, "recipe_section": CORE_KEYS}.get(self.kind, ()):
             what = self.kind.replace("_", " ")
             raise PluginError(f"the {what} {name!r} is the core's own (cbrcore); take another name")

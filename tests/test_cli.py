@@ -519,6 +519,11 @@ def loads(*, plugin: Annotated[list[str] | None, typer.Option("--plugin")] = Non
     typer.echo(repr(plugin))
 
 
+several = typer.Typer()
+several.command("loads")(loads)
+several.command("words")(words)
+
+
 RAISED = {
     "value": ValueError("no such thing"),
     "left": SystemExit(3),
@@ -552,7 +557,7 @@ def fails(name: str) -> None:
 
 @hookimpl
 def register_commands(registry):
-    for name in ("words", "loads", "fails", "number", "odd"):
+    for name in ("words", "loads", "several", "fails", "number", "odd"):
         registry.add(name, factory=f"talker:{name}", summary=f"says {name} [so]")
 
 
@@ -598,6 +603,13 @@ def test_a_command_that_loads_plugins_itself_is_told_the_files(cbr: Cbr, talker:
         answer = cbr(*typed)
         assert (answer.returncode, answer.stdout) == (0, f"{[str(talker)]}\n"), answer.stderr
     assert cbr("loads").returncode == 2
+
+
+@pytest.mark.parametrize("typed", ["FILE several loads", "several loads FILE", "FILE several words a"])
+def test_so_is_one_of_several_commands_under_a_name(cbr: Cbr, talker: Path, typed: str):
+    answer = cbr(*typed.replace("FILE", f"--plugin {talker}").split())
+    wanted = (["a"], False) if typed.endswith("a") else [str(talker)]
+    assert (answer.returncode, answer.stdout) == (0, f"{wanted}\n"), answer.stderr
 
 
 @pytest.mark.parametrize("command", ["check", "list-plugins"])
@@ -756,6 +768,8 @@ def stored(lab: Path) -> Path:
         ("run RECIPE --out there --overwrite", ("start", 0, "auto", 0.6, Path("there"), {"overwrite": True})),
         ("run --resume STORED", ("resume", 0, "auto", 0.6, Path("STORED"), {})),
         ("run --resume STORED --device cpu", ("resume", 0, "cpu", 0.6, Path("STORED"), {})),
+        ("run --resume STORED --out there", None),
+        ("run --resume STORED --overwrite", None),
         ("run RECIPE --resume STORED --set seed=4", ("resume", 4, "auto", 0.6, Path("STORED"), {})),
         ("evaluate STORED", ("evaluate", 0, "auto", 0.6, Path("STORED"), (), {})),
         ("evaluate STORED --split a --split b", ("evaluate", 0, "auto", 0.6, Path("STORED"), ["a", "b"], {})),
@@ -765,6 +779,10 @@ def stored(lab: Path) -> Path:
 def test_what_a_run_is_told(cbr: Cbr, lab: Path, stored: Path, handed: list[Any], typed: str, taken):
     names = {"RECIPE": str(lab), "STORED": str(stored)}
     answer = cbr(*(names.get(word, word) for word in typed.split()))
+    if taken is None:
+        assert (answer.returncode, handed) == (2, [])
+        assert "leave out --out and --overwrite" in answer.stderr
+        return
     assert answer.returncode == 0, answer.stderr
     assert handed == [tuple(stored if part == Path("STORED") else part for part in taken)]
     folder = stored if "evaluate" in typed else lab.parent / "made"

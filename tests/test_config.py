@@ -98,6 +98,7 @@ def test_what_the_system_does_not_let_see_is_told(tmp_path: Path):
         ({"XDG_CACHE_HOME": "/x"}, "/x/cbr"),
         ({"CBR_CACHE": "", "XDG_CACHE_HOME": ""}, "HOME/.cache/cbr"),
         ({}, "HOME/.cache/cbr"),
+        ({"CBR_CACHE": "~nobody-of-this-name/b"}, "~nobody-of-this-name/b"),
     ],
 )
 def test_the_cache_is_where_the_variables_say(home: Path, monkeypatch: pytest.MonkeyPatch, variables, folder: str):

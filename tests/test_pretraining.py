@@ -364,7 +364,7 @@ def test_as_many_steps_are_announced_as_are_told(tmp_path, collector, passes):
         learning = parts()
         learning = replace(learning, reasoner=CaseBasedReasoner(ScriptedAgent()))
         agent = Collector(recipe(), learning, A2cLearner()) if collector == "learning" else None
-        RetrieverMaking(Work(recipe(), folder, built, told, StopRequest()), config, agent).run()
+        RetrieverMaking(Work(recipe(), folder, built, told, StopRequest()), config, agent).run(lambda: None)
         folder.close()
         facts = json.loads((tmp_path / "made" / "pretraining.json").read_text())
         assert (facts["schema"], facts["seed"], facts["episodes"]) == (1, 5, passes)
@@ -381,7 +381,7 @@ def test_making_a_retriever_stops_when_the_user_asks(tmp_path):
     stop.requested = True
     making = RetrieverMaking(Work(recipe(), folder, parts(), told, stop), PretrainConfig(episodes=2), None)
     with pytest.raises(Interrupted, match="nothing is kept"):
-        making.run()
+        making.run(lambda: None)
     folder.close()
     assert told.phases == [["collecting experience (game plays)", 4, 1]]
 
@@ -515,6 +515,21 @@ def test_a_retriever_that_is_made_anew_leaves_nothing_of_the_one_before(cbr, tmp
     second = cbr("pretrain", SMOKE, *more, "--out", made, "--overwrite")
     assert second.returncode == 0, second.stderr
     assert sorted(path.name for path in made.iterdir()) == files
+
+
+def test_where_nothing_was_rewarded_nothing_is_left_and_nothing_replaced(cbr, tmp_path):
+    made, more = tmp_path / "retriever", ["--set", "training.pretrain.episodes=2"]
+    vain = [*more, "--set", "environment.max_steps=1", "--collector", "random"]
+    failed = cbr("pretrain", SMOKE, *vain, "--out", made)
+    assert (failed.returncode, made.exists()) == (2, False)
+    assert "no action was rewarded" in failed.stderr
+    assert cbr("pretrain", SMOKE, *more, "--out", made).returncode == 0
+    before = {path.name: path.read_bytes() for path in made.iterdir() if path.is_file()}
+    failed = cbr("pretrain", SMOKE, *vain, "--out", made, "--overwrite")
+    assert failed.returncode == 2
+    assert {path.name: path.read_bytes() for path in made.iterdir() if path.is_file()} | {
+        "run.log": before["run.log"]
+    } == before
 
 
 @pytest.mark.parametrize(

@@ -342,7 +342,8 @@ def test_a_wrong_setting_is_explained_with_its_line(registry: Registry, settings
         ("schema: 1", "schema: 2", "1: schema: this cbr reads schema 1, not 2; use the cbr that wrote it"),
         ("schema: 1", "schema: '1'", "1: schema: this cbr reads schema 1, not '1'; use the cbr that wrote it"),
         ("schema: 1", "schema: true", "1: schema: this cbr reads schema 1, not True; use the cbr that wrote it"),
-        ("name: plain", "seed: -1", "2: seed: must be at least 0, got -1"),
+        ("name: plain", "seed: -1", "2: seed: must be at least 0 and less than 9223372036854775808, got -1"),
+        ("name: plain", f"seed: {2**63}", f"2: seed: must be at least 0 and less than {2**63}, got {2**63}"),
         ("name: plain", "name: [a]", "2: name: must be text, got a list of 1"),
         ("name: plain", "lr: 3", "2: lr: unknown key. Did you mean training.agent_learning_rate?"),
         ("name: plain", "episodes: 3", "2: episodes: unknown key. Did you mean run.episodes or "

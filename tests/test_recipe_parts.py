@@ -65,6 +65,12 @@ class WrongSection:
     pass
 
 
+class UnsteadySection(Settings):
+    def faults(self, trial: Trial) -> Iterator[Fault]:
+        yield (), "is not right"
+        raise KeyError("oops")
+
+
 class StubbornSection(Settings):
     def faults(self, trial: Trial) -> list[Fault]:
         return [((), "is never right")]
@@ -124,6 +130,7 @@ OFFERED = [
     *offer("recipe_section", "lab/twice", Settings),
     *offer("recipe_section", "zoo/twice", Settings),
     *offer("recipe_section", "lab/stubborn", StubbornSection),
+    *offer("recipe_section", "lab/unsteady", UnsteadySection),
 ]
 
 
@@ -380,7 +387,10 @@ def test_a_section_of_a_plugin_is_checked_as_the_cores_own(registry: Registry):
         ("watch: 3", "watch: must be a section of 'key: value' lines; write {} for its defaults"),
         ("watch:", "watch: is empty; write 'watch: {}' for its defaults, or remove the line"),
         ("watch: {every: 13}", "watch.every: 13 is unlucky"),
-        ("watch: {seeds: [1, -2]}", "watch.seeds[1]: must be at least 0, got -2"),
+        (
+            "watch: {seeds: [1, -2]}",
+            "watch.seeds[1]: must be at least 0 and less than 9223372036854775808, got -2",
+        ),
         ("wacht: {}", "wacht: unknown key. Did you mean watch?"),
         ("every: 3", "every: unknown key. Choose one of: "),
         ("stubborn: {}", "stubborn: is never right"),
@@ -391,6 +401,12 @@ def test_a_section_of_a_plugin_is_checked_as_the_cores_own(registry: Registry):
 def test_a_wrong_section_of_a_plugin_is_told(registry: Registry, section: str, said: str):
     (problem,) = problems(PLAIN + section, registry)
     assert problem.startswith(f"r.yaml:6: {said}")
+
+
+def test_a_section_whose_check_fails_is_told(registry: Registry):
+    first, second = problems(PLAIN + "unsteady: {}", registry)
+    assert first.endswith("unsteady: is not right")
+    assert second.endswith("unsteady: its own check failed: KeyError: 'oops'")
 
 
 def test_a_section_without_its_plugin_is_told_what_may_be_missing(registry: Registry):

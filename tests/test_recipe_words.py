@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from every_setting import Everything, Inner
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from cbrcore.errors import PluginError
 from cbrcore.recipe.words import SettingFault, bounds, check, json_schema, settings_of, unknown
@@ -31,6 +31,23 @@ def test_faults_name_the_place_and_what_is_wanted(data, keys, message: str):
     found, faults = check(Everything, data)
     assert found is None
     assert [(fault.keys, fault.message) for fault in faults] == [(keys, message)]
+
+
+class Unsteady(BaseModel):
+    unit: str = "kg"
+    folder: Path = Path()
+
+    @field_validator("unit")
+    @classmethod
+    def _known(cls, value: str) -> float:
+        return {"kg": 1.0}[value]
+
+
+@pytest.mark.parametrize("data", [{"unit": "lb"}, {"unit": "lb", "folder": "x"}])
+def test_whatever_an_authors_validator_raises_is_a_fault(data):
+    found, faults = check(Unsteady, data)
+    assert found is None
+    assert [fault.message for fault in faults] == ["its settings class failed: KeyError: 'lb'"]
 
 
 def test_the_branches_of_a_union_are_no_keys():

@@ -109,6 +109,12 @@ def test_a_malformed_import_path_is_refused(path: str, which: str):
         offer("p", "agent", "x", **{which: path})
 
 
+@pytest.mark.parametrize("wrong", [{"summary": None}, {"summary": 3}, {"requires": "torch"}, {"requires": [1]}])
+def test_a_summary_and_requirements_of_another_type_are_refused(wrong):
+    with pytest.raises(PluginError, match="summary of 'x' must be text, and requires a list of texts"):
+        Registrar("agent", "p").add("x", factory="a:B", **wrong)
+
+
 def test_a_name_offered_twice_by_one_plugin_is_refused():
     with pytest.raises(PluginError, match="registered twice"):
         offer("p", "agent", "x", "x")

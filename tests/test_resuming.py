@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ import pytest
 import torch
 from run_folders import same
 
-from cbr_memory.files import read_cases
+from cbr_memory.files import read_cases, write_cases
 from cbrcore.console import graceful_interrupt
 from cbrcore.errors import RunFailed, RunFolderError
 from cbrcore.plugins import load_plugins
@@ -205,6 +206,33 @@ def test_a_budget_that_cut_a_round_of_games_short_cannot_grow(toy, tmp_path):
     done = toy.resume(tmp_path / "run", "--set", "run.episodes=6", code=2)
     assert "not by whole rounds" in done.stderr
     toy.resume(tmp_path / "run")
+
+
+def files_of(run: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(run)): path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("wrong", ["rows", "budget", "encoders"])
+def test_a_resume_that_is_refused_leaves_the_finished_run_as_it_was(toy, straight, tmp_path, wrong):
+    """Its rows, its cases, its times, and what is known of damage; the log tells of the attempt."""
+    run = Path(shutil.copytree(straight, tmp_path / "run"))
+    sets: list[str] = []
+    if wrong == "rows":
+        rows = (run / "metrics.jsonl").read_text()
+        (run / "metrics.jsonl").write_text(rows.replace('"episode": 1,', '"episode": 7,', 1) + "{}\n")
+    elif wrong == "budget":
+        sets = ["--set", "run.episodes=2"]
+    else:
+        for checkpoint in (run / "checkpoints").iterdir():
+            stored = read_cases(checkpoint / "memory")
+            write_cases(checkpoint / "memory", replace(stored, identity="another"))
+            seal(checkpoint)
+    before, told = files_of(run), damaged(run)
+    toy.resume(run, *sets, code=2)
+    after = files_of(run)
+    assert {name for name in before if before[name] != after.get(name)} <= {"run.log"}
+    assert damaged(run) == told
+    assert ("metrics.jsonl" in str(told)) is (wrong == "rows")
 
 
 def test_a_recipe_that_was_edited_by_hand_is_told_from_the_one_that_began(toy, copied):

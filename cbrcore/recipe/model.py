@@ -340,8 +340,13 @@ class Checker:
             return None
         found = self._checked(model, written, at)
         if isinstance(found, ChecksRecipe):
-            for keys, what in found.faults(partial(self._try, component.name)):
-                self._note((*at, *keys), what)
+            try:
+                for keys, what in found.faults(partial(self._try, component.name)):
+                    self._note((*at, *keys), what)
+            except CbrError:
+                raise
+            except Exception as error:
+                self._note(at, f"its own check failed: {type(error).__name__}: {error}")
         return found
 
     def _try(self, section: str, changes: Mapping[str, Keys]) -> Iterator[Fault]:

@@ -69,16 +69,22 @@ def validated(model: type[Model], data: Any, resolve: Resolve | None = None) -> 
     (pydantic's JSON mode, which also complains about defaults such as a `Path`: what is written is right then).
 
     Raises:
-        ValidationError: `data` is wrong. A `CbrError` of the model's own validators is said as it stands.
+        ValidationError: `data` is wrong. A `CbrError` of the model's own validators is said as it stands, anything
+            else that they raise with its type.
     """
     try:
-        return model.model_validate_json(json.dumps(data), strict=True, context=resolve)
+        try:
+            return model.model_validate_json(json.dumps(data), strict=True, context=resolve)
+        except ValidationError as error:
+            if _written(error, data):
+                raise
+        return model.model_validate(data, context=resolve)
+    except ValidationError:
+        raise
     except CbrError as error:
         raise refused((), one_line(error)) from error
-    except ValidationError as error:
-        if _written(error, data):
-            raise
-    return model.model_validate(data, context=resolve)
+    except Exception as error:
+        raise refused((), f"its settings class failed: {type(error).__name__}: {error}") from error
 
 
 def refused(keys: Keys, what: str) -> ValidationError:

@@ -154,7 +154,8 @@ def carry_out(work: Work, learning: Learning, begin: Callable[[Trainer], None] |
             trainer.train(begin or (lambda trainer: None))
         except BaseException:
             with contextlib.suppress(Exception):  # what went wrong before is what is told
-                _leave_records(work, trainer.progress)
+                if trainer.entered:
+                    _leave_records(work, trainer.progress)
             raise
         _leave_records(work, trainer.progress)
         results = results_of(work, trainer.progress, evaluation(work, work.recipe.evaluation.splits))

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import platform
+import shlex
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
@@ -85,7 +86,7 @@ def naming_plugin_files(run: Path, given: Sequence[Path]) -> Iterator[None]:
     except RecipeError as error:
         names = {file.stem for file in given}
         if missing := [file for file in plugin_files(run) if Path(file).stem not in names]:
-            add = " ".join(f"--plugin {file}" for file in missing)
+            add = " ".join(f"--plugin {shlex.quote(file)}" for file in missing)
             raise RecipeError(error.problems, hint=f"the run was started with a plugin file: add {add}") from error
         raise
 

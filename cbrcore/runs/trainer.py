@@ -94,6 +94,9 @@ class Trainer:
         work: as many games are played at the same time as its parts have environments.
         learning: learner and pretraining, not begun yet.
         recorders: are told every row of the metrics.
+
+    Attributes:
+        entered: whether it went on where the folder's records end; before, they are of an earlier start.
     """
 
     def __init__(self, work: Work, learning: Learning, recorders: Recorders) -> None:
@@ -102,6 +105,7 @@ class Trainer:
         self.reasoner, self.streams = self.parts.reasoner, self.parts.streams
         self.learner, self.pretraining = learning.learner, learning.pretraining
         self.recorders, self.progress, self._began = recorders, Progress(), 0.0
+        self.entered = False
         self._kept: tuple[Path, int] | None = None
         self._kept_games, self._keep_seconds, self._keep_next, self._skipped_before = -1, 0.0, 0.0, 0
         players = [self.reasoner, *(self.reasoner.companion() for _ in self.parts.environments[1:])]
@@ -136,6 +140,7 @@ class Trainer:
         try:
             begin(self)
             self.recorders.begin(self.folder.path, plain_recipe(self.recipe), after=self.progress.games_played)
+            self.entered = True
             self._begin(metrics)
             self._play(metrics)
         except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +14,7 @@ from typer.core import TyperGroup
 from cbr_open.door import Run
 from cbrcore import closest
 from cbrcore.console import AsJson, PluginFiles, RunPath, echo, plugins_of, print_json, say
-from cbrcore.errors import printable
+from cbrcore.errors import CbrError, printable
 from cbrcore.tables import print_table
 
 if TYPE_CHECKING:
@@ -85,6 +86,9 @@ def list_(
     """List the cases of a run's latest checkpoint: what they do, where they come from, how they fared."""
     from cbr_cases.listing import effects_of, list_cases, select, sequences_of
 
+    others = search, template, game, sort, limit, failures, html, effects and sequences
+    if (effects or sequences) and any(others):
+        raise CbrError("--effects and --sequences stand alone, or with --json", hint="leave the other options out")
     if sequences:
         return _kept(SEQUENCES, sequences_of(run), as_json=as_json)
     if effects:
@@ -98,7 +102,7 @@ def list_(
         print_json([asdict(row) for row in found])
         return
     _table(found)
-    more = f"cbr cases show {run} ID{' --failures' if failures else ''}"
+    more = f"cbr cases show {shlex.quote(str(run))} ID{' --failures' if failures else ''}"
     say(f"{len(found)} of {len(listed.rows)} cases. More about one: {more}")
 
 
@@ -138,7 +142,7 @@ def export(run: RunPath, to: Annotated[Path, typer.Argument(metavar="DIR", help=
 
     count = export_cases(run, to)
     echo(f"{count} cases in {to}")
-    say(f"use them: cbr cases import RUN {to}, or `memory: {{cases: {to}}}` in a recipe")
+    say(f"use them: cbr cases import RUN {shlex.quote(str(to))}, or `memory: {{cases: {to}}}` in a recipe")
 
 
 @cases_app.command("import")
@@ -154,6 +158,8 @@ def import_(
     with Run(run, plugins_of(plugin or ())) as opened:
         new, total = import_cases(opened, source)
     echo(f"{new} new cases; {run} has {total} now")
+    if new:
+        say(f"its figures are those of before; measure it again: cbr evaluate {shlex.quote(str(run))}")
 
 
 def _page(run: Path, listed: Listed, rows: list[CaseRow], to: Path) -> None:

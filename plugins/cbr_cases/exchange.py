@@ -13,10 +13,12 @@ from cbrcore.errors import RunFolderError
 from cbrcore.runs import newest_checkpoint
 from cbrcore.runs.checkpoint import State, load_checkpoint, read_state, save_checkpoint
 from cbrcore.runs.files import seal
-from cbrcore.runs.folder import RunFolder
+from cbrcore.runs.folder import RESULTS_FILE, RunFolder
 
 MEMORY = "memory"
 FAILURES = "failures"
+BEFORE_FILE = "results_before_import.json"
+"""What was measured of a run before cases were added to its memory."""
 MADE_BY = ("context_encoder:", "quantizer:")
 """The tensors of a checkpoint that make keys."""
 
@@ -62,8 +64,10 @@ def import_cases(run: Run, source: Path) -> tuple[int, int]:
         facts = read_state(checkpoint)[0]
         others = {name: facts.get(name) or {} for name in ("recipe", "kept")}
         state = State(progress, tensors, streams, retriever.memory.stores(), **others)
+        if new and (folder.path / RESULTS_FILE).exists():  # they are of the memory without the new ones
+            (folder.path / RESULTS_FILE).replace(folder.path / BEFORE_FILE)
         save_checkpoint(checkpoint.parent, state)
-        seal(folder.path, without=(MEMORY,))  # nobody takes the new one for a damaged old one
+        seal(folder.path, without=(MEMORY, RESULTS_FILE))  # nobody takes the new one for a damaged old one
         with folder.replacing(folder.memory) as fresh:
             retriever.memory.save(fresh, weights=retriever.digest())
         seal(folder.path, MEMORY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -129,4 +130,4 @@ def hints(rows: Sequence[RunRow]) -> Iterator[str]:
         State.SWEEP: "its runs: cbr runs {}",
     }.items():
         for row in [row for row in rows if row.state is state][:1]:
-            yield words.replace("{}", row.folder)
+            yield words.replace("{}", shlex.quote(row.folder))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -46,4 +47,4 @@ def pretrain(
         agent = load_recipe(recipe, overrides=overrides, registry=report.registry, starts=True)
     found, folder = session.pretrain(checked, agent, report, out, overwrite=overwrite)
     echo(f"{pretraining_table(found)}\n\nretriever: {folder}")
-    say(f"use it: --set training.pretrain.retriever={folder}")
+    say(f"use it: --set {shlex.quote(f'training.pretrain.retriever={folder}')}")

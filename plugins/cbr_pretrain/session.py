@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,9 +49,12 @@ def pretrain(
             agent = Collector(collector, built(collector, plugins), built_learning(collector, plugins).learner)
             stack.callback(agent.parts.close)
         folder.set_aside()
-        begin_records(work, plugins)
-        folder.stands()
-        return RetrieverMaking(work, config, agent).run(), folder.path
+
+        def begin() -> None:
+            begin_records(work, plugins)
+            folder.stands()
+
+        return RetrieverMaking(work, config, agent).run(begin), folder.path
 
 
 class Collector:
@@ -81,8 +84,12 @@ class RetrieverMaking:
         self.collector = collector
         self.count = PlayCount()
 
-    def run(self) -> PretrainReport:
-        """Collect, train, write; see `pretrain`."""
+    def run(self, begin: Callable[[], None]) -> PretrainReport:
+        """Collect, train, write; see `pretrain`.
+
+        Args:
+            begin: called when there is something to write.
+        """
         retriever = self.work.parts.reasoner.retriever
         assert retriever is not None
         experience = [item for play in self._plays(retriever) for item in play]
@@ -102,6 +109,7 @@ class RetrieverMaking:
             streams=self.work.parts.streams,
             progress=lambda done, total: self._advance(),
         )
+        begin()
         save_retriever(retriever, self.work.folder.path)
         self.work.folder.write_json(REPORT_FILE, self._facts(report, retriever))
         seal(self.work.folder.path, FILE, REPORT_FILE)
@@ -140,7 +148,7 @@ class RetrieverMaking:
     def _advance(self) -> None:
         self.work.reporter.advance()
         if self.work.stop:
-            raise Interrupted("interrupted; nothing is kept", hint="start it again: cbr pretrain")
+            raise Interrupted("interrupted; nothing is kept", hint="start it again with the same command")
 
     def _facts(self, report: PretrainReport, retriever: Retriever) -> dict[str, Any]:
         return {

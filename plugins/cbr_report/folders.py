@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,7 +79,8 @@ def _sweep(folder: Path, notes: list[str]) -> SweepFile | None:
     try:
         data = read_json(folder / SWEEP_FILE)
         runs = {run["id"]: {axis: str(choice) for axis, choice in run["choices"].items()} for run in data["runs"]}
-        return SweepFile(folder, str(data.get("recipe") or f"{data['name']}.yaml"), runs)
+        recipe = str(data.get("recipe") or f"{data['name']}.yaml")
+        return SweepFile(folder, recipe, runs, str(data.get("path") or recipe))
     except (CbrError, KeyError, TypeError, AttributeError) as error:
         notes.append(f"{folder / SWEEP_FILE}: damaged ({_short(error)}); its runs are taken as they are")
         return None
@@ -91,7 +93,7 @@ def _unfinished(sweep: SweepFile) -> list[str]:
         return []
     return [
         f"{sweep.folder}: {len(left)} of {len(sweep.runs)} runs are not finished ({left[0]}"
-        f"{' ...' if len(left) > 1 else ''}); continue with: cbr sweep {sweep.recipe} --out {sweep.folder}"
+        f"{' ...' if len(left) > 1 else ''}); continue with: {sweep.command}"
     ]
 
 
@@ -101,7 +103,8 @@ def _read(path: Path, sweep: SweepFile | None, found: Found) -> None:
     if not (path / RESULTS_FILE).is_file():
         if not choices:
             found.notes.append(
-                f"{path}: not finished (no {RESULTS_FILE}); continue it with: cbr run --resume {path}"
+                f"{path}: not finished (no {RESULTS_FILE}); "
+                f"continue it with: cbr run --resume {shlex.quote(str(path))}"
             )
         return
     try:

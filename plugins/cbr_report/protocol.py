@@ -91,7 +91,7 @@ def commands(
     for sweep in sweeps:
         lines += [
             f"# {len(sweep.runs)} runs; what is done is skipped",
-            f"cbr sweep {shlex.quote(sweep.recipe)} --out {shlex.quote(str(sweep.folder))}",
+            sweep.command,
         ]
     for group in groups:
         if group.runs[0].sweep is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -217,11 +218,18 @@ class SweepFile:
     Attributes:
         recipe: file name of its recipe.
         runs: run id -> axis -> choice as text.
+        typed: the recipe's path, as it was given.
     """
 
     folder: Path
     recipe: str
     runs: Mapping[str, Mapping[str, str]]
+    typed: str
+
+    @property
+    def command(self) -> str:
+        """Makes its runs, or goes on with them."""
+        return shlex.join(["cbr", "sweep", self.typed, "--out", str(self.folder)])
 
 
 def by_place(groups: Sequence[Group]) -> Iterator[tuple[str, list[Group]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,6 +72,7 @@ def write_report(
     page = out or (folders[0] / PAGE if len(folders) == 1 else Path(PAGE))
     if os.path.lexists(page) and not page.is_file():
         raise CbrError(f"{page}: {fault_of(page)}", hint=f"name a file: --out {PAGE}")
+    _refuse_to_replace(page)
     runs, sections = sections_about(folders, plugins, Options(folders, page, paper, decisions))
     try:
         written = _write(runs, sections, page)
@@ -80,6 +82,19 @@ def write_report(
     except OSError as error:
         raise os_failure(error, page) from error
     return Written(*written, len(runs), [*runs.notes, *remarks(runs.groups)], figures)
+
+
+def _refuse_to_replace(page: Path) -> None:
+    """CbrError: the page's Markdown would be the page itself, or replace a file of somebody's own."""
+    tables = page.with_suffix(".md")
+    if page == tables:
+        hint = f"--out {shlex.quote(str(page.with_suffix('.html')))}"
+        raise CbrError(f"{page}: the page is HTML; its tables go to a .md", hint=hint)
+    if tables.is_file() and not page.exists():
+        with tables.open(encoding="utf-8", errors="replace") as file:
+            if not file.readline().startswith(f"# {TITLE}"):
+                hint = f"name another page, or remove it: rm {shlex.quote(str(tables))}"
+                raise CbrError(f"{tables} is there and no report's; the page's tables go there", hint=hint)
 
 
 def sections_about(folders: Sequence[Path], plugins: PluginReport, options: Options) -> tuple[Runs, list[Section]]:

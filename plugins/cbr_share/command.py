@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +35,7 @@ def export(
     echo(f"{done.file}: {done.file.stat().st_size:,} bytes, sha256 {done.sha256}\nits card: {done.card}")
     for name in done.manifest.plugin_files:
         say(f"note: it needs the plugin file {name}, which is not in it: give it along, it is code")
-    say(f"use it: cbr play {file}, or cbr run --from {file}")
+    _say_use(file)
 
 
 def push(
@@ -67,4 +68,9 @@ def pull(
     got = hub.pull(repo, file, out, overwrite=overwrite)
     card = got.with_suffix(".md")
     echo(f"{got}\nits card: {card}" if card.is_file() else str(got))
-    say(f"use it: cbr play {got}, or cbr run --from {got}")
+    _say_use(got)
+
+
+def _say_use(file: Path) -> None:
+    typed = shlex.quote(str(file))
+    say(f"use it: cbr play {typed}, or cbr run --from {typed}")

@@ -35,7 +35,11 @@ def _part_rows(path: str, part: Part | None) -> Iterator[tuple[str, str]]:
 def _section_rows(name: str, settings: BaseModel) -> Iterator[tuple[str, str]]:
     """The rows that the section has of its own, or one for all of its settings, then those of the parts in it."""
     if isinstance(settings, HasOverview):
-        yield from ((f"  {what}", value) for what, value in settings.overview())
+        try:
+            rows = list(settings.overview())
+        except Exception as error:  # an author's
+            rows = [(name, f"(its overview failed: {type(error).__name__}: {error})")]
+        yield from ((f"  {what}", value) for what, value in rows)
     else:
         yield f"  {name}", _changed(settings) or "defaults"
         yield from _inner_rows(name, settings)

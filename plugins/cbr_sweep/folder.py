@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -124,7 +125,8 @@ class SweepFolder:
         first = self.run(next(iter(changed)))
         raise RunFolderError(
             "\n".join([f"runs in {self.path} were made with another recipe:", *lines, *more]),
-            hint=f"undo the change, choose another --out, or remove these runs, as in: rm -r {first}",
+            hint="undo the change, choose another --out, or remove these runs, as in: "
+            + shlex.join(["rm", "-r", str(first)]),
         )
 
     def _change(self, item: PlannedRun, registry: Registry) -> str:
@@ -152,7 +154,8 @@ class SweepFolder:
         now = {run.id: _entry(run) for run in runs}
         with FileLock(self.path / LOCK_FILE):
             earlier = [entry for entry in (self._of(name) or {"runs": []})["runs"] if self._is_kept(entry, now)]
-            data = {"schema": 1, "name": name, "recipe": recipe.name, "runs": [*earlier, *now.values()]}
+            file = {"recipe": recipe.name, "path": str(recipe)}  # its name, and what was typed
+            data = {"schema": 1, "name": name, **file, "runs": [*earlier, *now.values()]}
             write_atomically(self.path / SWEEP_FILE, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
         (self.path / JOBS).mkdir(exist_ok=True)
         for item in planned:
@@ -187,7 +190,8 @@ class SweepFolder:
         with contextlib.suppress(TypeError, KeyError):
             if data["schema"] == 1 and all(isinstance(entry["id"], str) for entry in data["runs"]):
                 return dict(data) | {"name": str(data["name"])}
-        raise RunFolderError(f"{path} is damaged, or of another version", hint=f"remove it: rm {path}")
+        hint = f"remove it: rm {shlex.quote(str(path))}"
+        raise RunFolderError(f"{path} is damaged, or of another version", hint=hint)
 
 
 def _begins(path: Path) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from cbr_border.parts import guarded, making
-from cbr_sweep.axes import SweepRun, axes_of, expand
+from cbr_sweep.axes import SECTION, SweepRun, axes_of, expand
 from cbr_sweep.folder import SHOWN, PlannedRun, SweepFolder
 from cbrcore.config import Recipe
 from cbrcore.errors import CbrError, RecipeError
@@ -88,8 +88,9 @@ def _recipe_of(run: SweepRun, request: SweepRequest, registry: Registry) -> Reci
     Raises:
         RecipeError: this combination of the sweep's values is wrong.
     """
+    sets = [each for each in request.sets if each.partition("=")[0].strip().partition(".")[0] != SECTION]
     try:
-        return load_recipe(request.file, overrides=[*request.sets, *run.overrides], registry=registry)
+        return load_recipe(request.file, overrides=[*sets, *run.overrides], registry=registry)
     except RecipeError as error:
         raise RecipeError([f"run {run.id}: {problem}" for problem in error.problems], hint=error.hint) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -36,6 +37,8 @@ class SweepSection(RootModel[dict[str, Any]]):
             elif not _can_be_swept(axis):
                 yield (axis,), "cannot be swept"
             else:
+                if len({json.dumps(value, sort_keys=True) for value in values}) < len(values):
+                    yield (axis,), "names a value twice"
                 for position in range(len(values)):
                     yield from trial({axis: (axis, position)})
 

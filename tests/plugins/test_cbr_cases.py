@@ -66,6 +66,31 @@ def test_imported_cases_are_used_by_another_run(here, exported, tmp_path):
     assert rows[-1]["memory_size"] >= total
 
 
+def test_figures_of_before_an_import_are_set_aside(here, exported, tmp_path):
+    """They are of another memory: the run is to be measured again, and is not shared until then."""
+    folder = tmp_path / "my run"
+    tiny = ["--set", "evaluation.passes=1", "--set", "evaluation.random_passes=1", "--set", "run.episodes=1"]
+    assert here("run", SMOKE, *tiny, "--seed", 3, "--out", folder).returncode == 0
+    before = (folder / "results.json").read_bytes()
+    done = here("cases", "import", folder, exported)
+    assert f"measure it again: cbr evaluate '{folder}'" in done.stderr
+    assert (folder / "results_before_import.json").read_bytes() == before
+    refused = here("export", folder, tmp_path / "out.cbr")
+    assert (refused.returncode, "is not finished" in refused.stderr) == (2, True)
+    assert here("evaluate", folder).returncode == 0
+    assert (folder / "results.json").read_bytes() != before
+    assert here("export", folder, tmp_path / "out.cbr").returncode == 0
+    again = here("cases", "import", folder, exported)
+    assert (again.stdout.startswith("0 new"), (folder / "results.json").exists()) == (True, True)
+
+
+@pytest.mark.parametrize("option", [["--search", "x"], ["--limit", "1"], ["--html", "x.html"], ["--failures"]])
+@pytest.mark.parametrize("what", ["--effects", "--sequences"])
+def test_options_that_would_be_ignored_are_refused(here, trained, what, option):
+    done = here("cases", "list", trained, what, *option)
+    assert (done.returncode, "leave the other options out" in done.stderr) == (2, True)
+
+
 HOSTILE = "take \x1b[2J\x1b]0;title\x07\x9b31m\u202e[/red]\nrow\rend"
 
 

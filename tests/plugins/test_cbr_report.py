@@ -157,6 +157,10 @@ def test_what_a_sweep_still_lacks_is_one_note(sweep, tmp_path):
     (note,) = read_folders([copy]).notes
     assert note.startswith(f"{copy}: 2 of 54 runs are not finished (bike-level=easy-seed=0 ...)")
     assert note.endswith(f"cbr sweep twc.yaml --out {copy}")
+    written = json.loads((copy / "sweep.json").read_text()) | {"path": "my recipes/twc.yaml"}
+    (copy / "sweep.json").write_text(json.dumps(written))
+    (note,) = read_folders([copy]).notes
+    assert note.endswith(f"cbr sweep 'my recipes/twc.yaml' --out {copy}")
 
 
 def test_a_damaged_sweep_file_costs_its_words_alone(sweep, tmp_path):
@@ -738,6 +742,21 @@ def test_the_command_writes_the_page_and_says_where(run, cbr):
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == f"1 runs: {run / 'report.html'}"
     assert {path.name for path in run.glob("report*")} == {"report.html", "report.md", "report_tables"}
+
+
+def test_a_file_of_somebodys_own_is_not_replaced(run, cbr, tmp_path):
+    notes = tmp_path / "README.md"
+    notes.write_text("my own notes")
+    refused = cbr("report", run, "--no-decisions", "--out", tmp_path / "README.html")
+    assert (refused.returncode, notes.read_text()) == (2, "my own notes")
+    assert f"{notes} is there and no report's" in refused.stderr
+    refused = cbr("report", run, "--no-decisions", "--out", tmp_path / "page.md")
+    assert (refused.returncode, (tmp_path / "page.md").exists()) == (2, False)
+    assert f"--out {tmp_path / 'page.html'}" in refused.stderr
+    for _ in range(2):
+        assert cbr("report", run, "--no-decisions", "--out", tmp_path / "page.html").returncode == 0
+    (tmp_path / "page.html").unlink()
+    assert cbr("report", run, "--no-decisions", "--out", tmp_path / "page.html").returncode == 0
 
 
 def test_the_command_refuses_what_holds_nothing(tmp_path, cbr):

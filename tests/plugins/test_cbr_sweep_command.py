@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+import yaml
 
 import cbr_sweep.folder
 from cbr_sweep.axes import SweepRun
@@ -398,6 +399,24 @@ def test_runs_of_a_changed_recipe_are_refused_by_name(cbr, recipe, done):
     assert "Traceback" not in changed.stderr
 
 
+def test_other_values_of_an_axis_are_other_runs_of_the_same_recipe(cbr, recipe, whole, tmp_path):
+    """What the hint tells to type: the runs are those of the recipe, and more values may be added."""
+    only = ("--only", "text-gamma=0.9-seed=?")
+    for seeds in ("[2]", "[2, 1]"):
+        done = cbr("sweep", recipe, "--out", tmp_path / "sweep", "--set", f"sweep.seed={seeds}", *only)
+        assert done.returncode == 0, done.stderr
+    assert "sweep" not in yaml.safe_load(
+        (tmp_path / "sweep" / "text-gamma=0.9-seed=2" / "recipe.yaml").read_text()
+    )
+    same(tmp_path / "sweep", whole, "text-gamma=0.9-seed=1", "text-gamma=0.9-seed=2")
+
+
+def test_a_folder_with_a_space_is_quoted_in_what_to_type(cbr, recipe, done, tmp_path):
+    folder = done.rename(tmp_path / "my sweep")
+    changed = cbr("sweep", recipe, "--out", folder, "--set", "agent.hidden=16", "--only", "*seed=0")
+    assert f"rm -r '{folder / IDS[0]}'" in changed.stderr
+
+
 def test_a_run_in_use_is_skipped_and_a_stale_lock_is_not(cbr, recipe, done, whole):
     (done / IDS[0] / "results.json").unlink()
     (done / IDS[1] / "results.json").unlink()
@@ -425,6 +444,7 @@ def test_a_run_in_use_is_skipped_and_a_stale_lock_is_not(cbr, recipe, done, whol
         (["--set", "sweep={variants: {jobs: {seed: 1}}}"], "cannot be called 'jobs'"),
         (["--set", f"sweep={{variants: {{plain: {PLAIN}}}, memory.capacity: [5]}}"], "run plain-capacity=5: "),
         (["--jobs", "0"], "--jobs"),
+        (["--set", "sweep.seed=[0, 1, 0]"], "sweep.seed: names a value twice"),
     ],
 )
 def test_wrong_input_ends_with_one_clear_error(cbr, recipe, tmp_path, arguments, says):

@@ -403,6 +403,14 @@ class MemorySuite(Suite):
         self.add(memory, 0, TAKE)
         assert len(memory) == 3
 
+    def test_keys_that_became_equal_are_as_many_after_a_load(self, build: Build, tmp_path: Path) -> None:
+        memory, loaded = self.filled(build), self.make(build)
+        self.add(memory, 2, PUT)
+        memory.replace_keys(KEYS[:1].expand(len(memory), *KEYS[:1].shape[1:]).clone())
+        memory.save(tmp_path / "memory")
+        loaded.load(tmp_path / "memory")
+        assert [(case.id, case.rewarded) for case in loaded.cases] == [(c.id, c.rewarded) for c in memory.cases]
+
     def test_what_is_above_the_threshold_is_retrieved(self, build: Build) -> None:
         memory, query = self.filled(build), KEYS[:1] + KEYS[2]
         near = KEYS[:3] + 0.1 * KEYS[1]

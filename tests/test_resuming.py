@@ -212,7 +212,7 @@ def files_of(run: Path) -> dict[str, bytes]:
     return {str(path.relative_to(run)): path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("wrong", ["rows", "budget", "encoders"])
+@pytest.mark.parametrize("wrong", ["rows", "budget", "encoders", "recorder"])
 def test_a_resume_that_is_refused_leaves_the_finished_run_as_it_was(toy, straight, tmp_path, wrong):
     """Its rows, its cases, its times, and what is known of damage; the log tells of the attempt."""
     run = Path(shutil.copytree(straight, tmp_path / "run"))
@@ -222,6 +222,8 @@ def test_a_resume_that_is_refused_leaves_the_finished_run_as_it_was(toy, straigh
         (run / "metrics.jsonl").write_text(rows.replace('"episode": 1,', '"episode": 7,', 1) + "{}\n")
     elif wrong == "budget":
         sets = ["--set", "run.episodes=2"]
+    elif wrong == "recorder":
+        sets = ["--set", "recorders=[{use: toy_plugin/refusing}]"]
     else:
         for checkpoint in (run / "checkpoints").iterdir():
             stored = read_cases(checkpoint / "memory")
@@ -233,6 +235,12 @@ def test_a_resume_that_is_refused_leaves_the_finished_run_as_it_was(toy, straigh
     assert {name for name in before if before[name] != after.get(name)} <= {"run.log"}
     assert damaged(run) == told
     assert ("metrics.jsonl" in str(told)) is (wrong == "rows")
+
+
+def test_a_run_that_a_recorder_refuses_leaves_no_folder(toy, tmp_path):
+    done = toy.run(tmp_path / "run", code=2, recorders="[{use: toy_plugin/refusing}]")
+    assert "no server" in done.stderr
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_recipe_that_was_edited_by_hand_is_told_from_the_one_that_began(toy, copied):

@@ -9,7 +9,7 @@ import signal
 
 from toy import ToyEnvironment
 
-from cbrcore import hookimpl
+from cbrcore import CbrError, hookimpl
 
 
 class Environment(ToyEnvironment):
@@ -54,6 +54,25 @@ def trouble(place):
         exec(what)
 
 
+class RefusingRecorder:
+    """Cannot begin; its server is down, as it were."""
+
+    def __init__(self, config, build):
+        pass
+
+    def begin(self, folder, recipe, *, after):
+        raise CbrError("no server", hint="start it")
+
+    def write(self, row):
+        pass
+
+    def finish(self, results):
+        pass
+
+    def close(self):
+        pass
+
+
 def leave(code: str = "0"):
     """A command that ends the process."""
     raise SystemExit(int(code))
@@ -62,6 +81,11 @@ def leave(code: str = "0"):
 @hookimpl
 def register_commands(registry):
     registry.add("leave", factory="toy_plugin:leave", summary="ends the process")
+
+
+@hookimpl
+def register_recorders(registry):
+    registry.add("refusing", factory="toy_plugin:RefusingRecorder", summary="cannot begin")
 
 
 @hookimpl

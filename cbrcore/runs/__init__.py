@@ -128,6 +128,7 @@ def _run(recipe: Recipe, plugins: PluginReport, folder: RunFolder, changed: Chan
             done = f"{trainer.progress.games_played} game plays, {trainer.progress.env_steps} steps"
             said = f"{folder.path} has come too far, or not by whole rounds of games, for this budget: {done}"
             raise RunFolderError(said, hint=f"leave {' and '.join(BUDGETS)} as they were, or start a new run")
+        trainer.tell_recorders()  # before anything is written: one that cannot begin refuses the run
         begin_records(work, plugins, after=trainer.progress.games_played, changed=changed)
 
     from cbrcore.cycle.evaluation import same_games
@@ -151,7 +152,7 @@ def carry_out(work: Work, learning: Learning, begin: Callable[[Trainer], None] |
     with contextlib.closing(Recorders(learning.recorders)) as recorders:
         trainer = Trainer(work, learning, recorders)
         try:
-            trainer.train(begin or (lambda trainer: None))
+            trainer.train(begin or Trainer.tell_recorders)
         except BaseException:
             with contextlib.suppress(Exception):  # what went wrong before is what is told
                 if trainer.entered:

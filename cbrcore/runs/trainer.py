@@ -122,12 +122,16 @@ class Trainer:
     def __repr__(self) -> str:
         return f"Trainer({self.recipe.name!r}, {self.progress.games_played} games played)"
 
-    def train(self, begin: Callable[[Trainer], None] = lambda trainer: None) -> Progress:
+    def tell_recorders(self) -> None:
+        """That the run begins, or goes on here; CbrError: one of them cannot record it."""
+        self.recorders.begin(self.folder.path, plain_recipe(self.recipe), after=self.progress.games_played)
+
+    def train(self, begin: Callable[[Trainer], None] = tell_recorders) -> Progress:
         """Continue from the latest checkpoint, if there is one, to the end of the budget. If a part fails, the
         last state between two rounds of plays that was kept becomes a checkpoint.
 
         Args:
-            begin: called when it is clear where the run goes on.
+            begin: called when it is clear where the run goes on; tells the recorders.
 
         Raises:
             Interrupted: the user stopped the run; a checkpoint is written.
@@ -139,7 +143,6 @@ class Trainer:
         self._began = time.perf_counter() - self.progress.seconds.get("total", 0.0)
         try:
             begin(self)
-            self.recorders.begin(self.folder.path, plain_recipe(self.recipe), after=self.progress.games_played)
             self.entered = True
             self._begin(metrics)
             self._play(metrics)

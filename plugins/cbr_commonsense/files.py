@@ -39,7 +39,7 @@ def read_triples(path: Path) -> list[Triple]:
         raise CbrError(f"cannot read {path}: {error.strerror}", hint=WHERE) from error
     if content.startswith(_GZIP):
         raise CbrError(f"{path} is compressed", hint=f"gunzip it, and name it {CONCEPTNET_FILE}")
-    rows = [line.split() for line in content.decode("utf-8", errors="replace").lower().split("\n")]
+    rows = [line.split() for line in content.decode("utf-8-sig", errors="replace").lower().split("\n")]
     for number, row in enumerate(rows, start=1):
         if len(row) not in (0, 3):
             raise CbrError(

@@ -49,7 +49,7 @@ class Worker:
     """
 
     def __init__(self, module: str, request: Message, *, in_scratch: bool = False) -> None:
-        self._scratch = _new_folder()
+        self._scratch, self._group_ended = _new_folder(), False
         try:
             self._process, self._stderr = _start(module, self._scratch.name, in_scratch=in_scratch)
         except BaseException:
@@ -75,7 +75,10 @@ class Worker:
     @property
     def lives(self) -> bool:
         """Whether the process has not ended."""
-        return self._process.poll() is None
+        if self._process.poll() is None:
+            return True
+        self._end_group()
+        return False
 
     @property
     def pid(self) -> int:
@@ -112,6 +115,7 @@ class Worker:
             status = self._process.wait(1.0)
         except subprocess.TimeoutExpired:
             return "closed its pipe"
+        self._end_group()
         if status < 0:
             return f"was ended by {signal.Signals(-status).name}"
         self._stderr.seek(0, os.SEEK_END)
@@ -121,15 +125,21 @@ class Worker:
 
     def close(self) -> None:
         """End the process, with what it started in its group, and release its pipes; safe to call twice."""
-        if self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        self._end_group()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
         self._process.wait()
         self._stderr.close()
         self._leave_scratch()
+
+    def _end_group(self) -> None:
+        """Once: end the process, or what it has left behind, as soon as it is known to have ended: its number may
+        be another's later."""
+        if not self._group_ended:
+            self._group_ended = True
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def _leave_scratch(self) -> None:
         with suppress(OSError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -107,8 +108,9 @@ class MlflowRecorder:
         given = self.config.tracking_uri
         if given is None:
             return (folder.resolve().parent / "mlruns").as_uri()
-        if "://" in given or given.startswith("file:") or given in ("databricks", "uc"):
-            return given
+        expanded = os.path.expandvars(given)
+        if "://" in expanded or expanded.startswith("file:") or expanded in ("databricks", "uc"):
+            return expanded
         return expand_path(given, self._base).as_uri()
 
     def _alone(self, place: str) -> contextlib.AbstractContextManager[Any]:

@@ -58,9 +58,13 @@ def make_plan(request: SweepRequest, out: Path | None, registry: Registry) -> Sw
     Raises:
         CbrError: a run's recipe is wrong, or the folder holds something else.
     """
-    recipe = request.recipe
-    if request.seed is not None and "seed" in axes_of(recipe):
+    recipe, axes = request.recipe, axes_of(request.recipe)
+    if request.seed is not None and "seed" in axes:
         raise CbrError("the recipe's sweep has an axis 'seed'", hint=f"--set sweep.seed=[{request.seed}]")
+    for path in (each.partition("=")[0].strip() for each in request.sets):
+        if path in axes:
+            told = f"the recipe's sweep has an axis {path!r}, whose values count: --set {path} would change no run"
+            raise CbrError(told, hint="choose runs by their id: --only PATTERN")
     planned = [
         PlannedRun(run, _recipe_of(run, request, registry)) for run in _chosen(expand(recipe), request.only)
     ]

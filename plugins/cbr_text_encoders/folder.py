@@ -29,7 +29,7 @@ def find_folder(model: str | None, recipe_dir: Path, cache: CacheFile | None) ->
     """
     if model is None:
         return _packaged(cache)
-    folder = expand_path(model, recipe_dir) if "$" in model else recipe_dir / Path(model).expanduser()
+    folder = expand_path(model, recipe_dir) if "$" in model or model.startswith("~") else recipe_dir / model
     if not folder.is_dir():
         folder = _from_hub(model, folder)
     require_sound(folder, model)

@@ -37,6 +37,8 @@ STYLES = {
 
 WIDTH = 110
 """Longer lines of the game's text are folded, and at the terminal's width if that is less."""
+DIGITS = 9
+"""Longer numbers are those of no action, and not read."""
 
 
 def play(
@@ -50,7 +52,7 @@ def play(
     seed: Annotated[int | None, typer.Option(help="Other draws and other chance (default: the run's)")] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="Take the agent's most probable action.")] = False,
     step: Annotated[bool, typer.Option("--step", help="Wait for Enter before every step.")] = False,
-    delay: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Wait after every step.")] = 0.0,
+    delay: Annotated[float, typer.Option(min=0, max=3600, metavar="SECONDS", help="Wait after every step.")] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one decision per line, as JSON.")] = False,
     human: Annotated[bool, typer.Option("--human", help="Play yourself, with the agent's advice.")] = False,
     plugin: PluginFiles = None,
@@ -160,9 +162,9 @@ def chosen(typed: str, admissible: tuple[Action, ...]) -> Action | None:
         return None
     if text == "q":
         raise typer.Exit
-    by_text = {action.text: action for action in admissible}
-    if text.isascii() and text.isdigit():
-        if not 1 <= int(text) <= len(admissible):
+    by_text = {" ".join(action.text.lower().split()): action for action in admissible}
+    if text not in by_text and text.isascii() and text.isdigit():
+        if len(text.lstrip("0")) > DIGITS or not 1 <= int(text) <= len(admissible):
             raise CbrError(f"there is no action {text}; type 1 to {len(admissible)}, or a command")
         return admissible[int(text) - 1]
     if text not in by_text:

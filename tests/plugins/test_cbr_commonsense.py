@@ -61,6 +61,7 @@ def write(path: Path, text: str) -> Path:
         "hat\tatlocation\thook\nsock\tisa\tclothing",  # no newline at the end
         "hat  atlocation hook\r\n\r\n sock\t isa   clothing \r\n",
         "Hat\tAtLocation\tHook\nsock\tisa\tclothing\n\n\n",
+        "\ufeffhat\tatlocation\thook\nsock\tisa\tclothing\n",
     ],
 )
 def test_columns_may_be_apart_by_any_space(tmp_path, text):

@@ -394,6 +394,18 @@ def test_an_idle_child_that_is_killed_costs_nothing(make):
     assert not environment.counts
 
 
+@pytest.mark.parametrize("ends", ["os._exit(3)", "time.sleep(60)"])
+def test_what_a_child_has_started_ends_with_it_however_it_ends(make, tmp_path, ends):
+    pid = tmp_path / "pid"
+    start = (
+        f"import subprocess; pathlib.Path('{pid}').write_text(str(subprocess.Popen(['sleep', '60']).pid)); {ends}"
+    )
+    environment = make("where=step", f'trouble="{start}"', "at=0")
+    first = environment.reset("room", 1)
+    assert environment.step(first.admissible[0]).ending is Ending.ENGINE_ERROR
+    assert wait_until_gone(int(pid.read_text()))
+
+
 def test_ctrl_c_is_not_for_the_child(make):
     environment = make()
     first = environment.reset("room", 1)

@@ -131,6 +131,7 @@ def test_no_name_of_a_game_breaks_the_card(run, file):
 def test_a_path_of_this_machine_is_refused_unless_it_is_said_what_it_is_elsewhere(here, run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     recipe = (tmp_path / "run" / "recipe.yaml").read_text().replace("games_dir: null", "games_dir: /srv/my games")
+    recipe = recipe.replace("source: generate", "source: published")
     (tmp_path / "run" / "recipe.yaml").write_text(recipe)
     (tmp_path / "run" / "checksums.json").unlink()
     export = ("export", tmp_path / "run", tmp_path / "out.cbr")

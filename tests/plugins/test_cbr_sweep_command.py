@@ -440,6 +440,7 @@ def test_a_run_in_use_is_skipped_and_a_stale_lock_is_not(cbr, recipe, done, whol
     [
         (["--only", "seed=9"], "there are: text-gamma=0.8-seed=0"),
         (["--seed", "3"], "sweep.seed=[3]"),
+        (["--set", "training.gamma=0.5"], "has an axis 'training.gamma', whose values count"),
         (["--launcher", "lokal"], "cbr_launchers/local"),
         (["--set", "sweep={variants: {jobs: {seed: 1}}}"], "cannot be called 'jobs'"),
         (["--set", f"sweep={{variants: {{plain: {PLAIN}}}, memory.capacity: [5]}}"], "run plain-capacity=5: "),

@@ -228,6 +228,10 @@ def test_a_line_is_a_number_a_command_or_the_advice():
     admissible = tuple(Action.from_template(*parts) for parts in (("look", []), ("take {}", ["a red book"])))
     assert chosen("\n", admissible) is None
     assert chosen("2", admissible) is admissible[1]
+    with pytest.raises(CbrError, match="there is no action 9999"):
+        chosen("9" * 5000, admissible)
+    named = (Action("Take Lamp", "take {}"), Action("1", "1"), Action("2 3", "2 3"))
+    assert [chosen(typed, named) for typed in ("take lamp", "1", "2 3", "2")] == [*named, named[1]]
     assert chosen("  TAKE a  red book ", admissible) is admissible[1]
     for wrong in ("0", "3", "take", "-1"):
         with pytest.raises(CbrError):

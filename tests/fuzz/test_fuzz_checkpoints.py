@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -85,9 +85,12 @@ class Pair:
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    logging.getLogger("cbrcore.runs.checkpoint").setLevel(logging.ERROR)  # a warning for each flipped byte
-    return Pair(tmp_path_factory.mktemp("checkpoints"))
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    log = logging.getLogger("cbrcore.runs.checkpoint")
+    before = log.level
+    log.setLevel(logging.ERROR)  # a warning for each flipped byte
+    yield Pair(tmp_path_factory.mktemp("checkpoints"))
+    log.setLevel(before)
 
 
 @pytest.mark.parametrize("name", FILES)

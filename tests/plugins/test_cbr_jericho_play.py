@@ -297,6 +297,8 @@ def test_more_can_be_denied(games_dir, cache_dir):
 
 
 def test_what_is_denied_is_not_offered_where_no_valid_action_is_known_either(cache_dir):
+    with closing(jericho(JerichoConfig(game="generated"), Build(cache_dir=cache_dir))) as environment:
+        environment.games("train")  # makes the story
     story = str(story_path(0, cache_dir))
     settings = {"game": story, "allow_unknown_rom": True, "deny": ("look", "Up")}
     with closing(jericho(JerichoConfig(**settings), Build(cache_dir=cache_dir))) as environment:

@@ -75,6 +75,7 @@ def test_a_fit_costs_less_than_a_few_looks_at_every_pair_of_try_and_case():
     groups = grouped(list(zip(game.tolist(), rows[:, 0].tolist(), strict=True)))
     tried = Tried(
         *cosines,
+        torch.ones(40, 30, dtype=torch.bool),
         rows,
         torch.randint(30, (60, 2), generator=draw),
         *real,

@@ -279,8 +279,8 @@ def test_a_run_without_results_has_failed_whatever_its_exit_code(cbr, recipe, tm
     assert "Traceback" not in failed.stderr
     listed = cbr("sweep", recipe, *options, "--dry-run")
     states = dict(line.split()[:2] for line in listed.stdout.splitlines()[1:-2])
-    assert states == dict.fromkeys(variants, "started") | {"good": "done"}
-    assert listed.stdout.endswith(f"{len(ENDINGS) + 1} runs: 1 done, {len(ENDINGS)} started\n")
+    assert states == dict.fromkeys(variants, "started") | {"v0": "new", "good": "done"}  # v0 never began
+    assert listed.stdout.endswith(f"{len(ENDINGS) + 1} runs: 1 done, {len(ENDINGS) - 1} started, 1 new\n")
 
 
 def results_of(path: Path) -> dict:

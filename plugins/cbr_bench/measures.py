@@ -49,10 +49,10 @@ class Measure:
     @property
     def missing(self) -> str:
         """The folder that it needs and that is not here; "" if there is none."""
+        if not self.games:
+            return ""
         named = f"$CBR_GAMES/{self.games}"
-        if not self.games or not os.environ.get("CBR_GAMES"):
-            return named if self.games else ""
-        folder = expand_path(named, Path())
+        folder = expand_path(named, Path()) if os.environ.get("CBR_GAMES") else Path(named)
         return "" if folder.is_dir() else str(folder)
 
 

@@ -86,13 +86,12 @@ def list_(
     """List the cases of a run's latest checkpoint: what they do, where they come from, how they fared."""
     from cbr_cases.listing import effects_of, list_cases, select, sequences_of
 
-    others = search, template, game, sort, limit, failures, html, effects and sequences
-    if (effects or sequences) and any(others):
-        raise CbrError("--effects and --sequences stand alone, or with --json", hint="leave the other options out")
-    if sequences:
-        return _kept(SEQUENCES, sequences_of(run), as_json=as_json)
-    if effects:
-        return _kept(EFFECTS, effects_of(run), as_json=as_json)
+    if effects or sequences:
+        if any((search, template, game, sort, limit, failures, html, effects and sequences)):
+            hint = "leave the other options out"
+            raise CbrError("--effects and --sequences stand alone, or with --json", hint=hint)
+        kept = (SEQUENCES, sequences_of(run)) if sequences else (EFFECTS, effects_of(run))
+        return _kept(*kept, as_json=as_json)
     listed = list_cases(run, _memory(failures=failures))
     found = select(listed.rows, search=search, template=template, game=game, sort=sort)[:limit]
     if html is not None:

@@ -73,10 +73,11 @@ class ExplorerReuse:
 
     def observe(self, decision: Decision, result: StepResult) -> bool:
         """Retain what came of a step; whether a case of the fallback's failed."""
-        asked = self._fallback is not None and self._planned is None  # it has seen nothing of other steps
         if self._learning and self._begun is not None:
             self._take_in(self._begun[0], decision, result)
-        return asked and self._fallback is not None and self._fallback.observe(decision, result)
+        if self._fallback is None or self._planned is not None:
+            return False  # a fallback has seen nothing of this step
+        return self._fallback.observe(decision, result)
 
     # -- decide ----------------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,15 @@ from cbr_report.runs import Plain, Run, SweepFile, read_metrics
 from cbrcore.console import run_folder
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.recipe.text import parse
-from cbrcore.runs.folder import METRICS_FILE, RECIPE_FILE, RESULTS_FILE, VERSIONS_FILE, damaged, read_json
+from cbrcore.runs.folder import (
+    METRICS_FILE,
+    RECIPE_FILE,
+    RESULTS_FILE,
+    VERSIONS_FILE,
+    damaged,
+    read_json,
+    run_command,
+)
 
 SWEEP_FILE = "sweep.json"
 MEMORY, CASES_FILE = "memory", "cases.jsonl"
@@ -103,8 +110,7 @@ def _read(path: Path, sweep: SweepFile | None, found: Found) -> None:
     if not (path / RESULTS_FILE).is_file():
         if not choices:
             found.notes.append(
-                f"{path}: not finished (no {RESULTS_FILE}); "
-                f"continue it with: cbr run --resume {shlex.quote(str(path))}"
+                f"{path}: not finished (no {RESULTS_FILE}); continue it with: {run_command('run --resume', path)}"
             )
         return
     try:

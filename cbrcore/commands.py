@@ -47,6 +47,8 @@ def run(
     elif (recipe or from_) and not resume:
         recipe, begun = SHARING.load_factory().beginning(from_, recipe) if from_ else (recipe, [])
         checked, report = checked_recipe(recipe, [*begun, *overrides], files)
+        for key in checked.sections:
+            console.say(f"note: this is one run; what {recipe} says under '{key}:' is not carried out")
         results, folder = runs.start(checked, report, out, overwrite=overwrite)
     else:
         hint = "cbr run RECIPE, or cbr run --from FILE.cbr, or cbr run --resume DIR"

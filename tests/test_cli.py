@@ -791,6 +791,13 @@ def test_what_a_run_is_told(cbr: Cbr, lab: Path, stored: Path, handed: list[Any]
     assert said == f"run folder: {folder}\n"
 
 
+def test_a_run_of_a_sweep_says_that_it_is_one_run(cbr: Cbr, lab: Path, handed: list[Any]):
+    said = f"note: this is one run; what {lab} says under 'sweep:' is not carried out\n"
+    assert said in cbr("run", lab, "--set", "sweep={seed: [0, 1]}").stderr
+    assert "note:" not in cbr("run", lab).stderr
+    assert len(handed) == 2
+
+
 def test_a_new_run_needs_all_files(cbr: Cbr, lab: Path, handed: list[Any]):
     answer = cbr("run", lab, "--set", "memory.cases=gone")
     assert (answer.returncode, handed) == (2, [])

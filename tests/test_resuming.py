@@ -212,7 +212,7 @@ def files_of(run: Path) -> dict[str, bytes]:
     return {str(path.relative_to(run)): path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("wrong", ["rows", "budget", "encoders", "recorder"])
+@pytest.mark.parametrize("wrong", ["rows", "budget", "encoders", "recorder", "checkpoints"])
 def test_a_resume_that_is_refused_leaves_the_finished_run_as_it_was(toy, straight, tmp_path, wrong):
     """Its rows, its cases, its times, and what is known of damage; the log tells of the attempt."""
     run = Path(shutil.copytree(straight, tmp_path / "run"))
@@ -224,17 +224,42 @@ def test_a_resume_that_is_refused_leaves_the_finished_run_as_it_was(toy, straigh
         sets = ["--set", "run.episodes=2"]
     elif wrong == "recorder":
         sets = ["--set", "recorders=[{use: toy_plugin/refusing}]"]
+    elif wrong == "checkpoints":
+        shutil.rmtree(run / "checkpoints")
     else:
         for checkpoint in (run / "checkpoints").iterdir():
             stored = read_cases(checkpoint / "memory")
             write_cases(checkpoint / "memory", replace(stored, identity="another"))
             seal(checkpoint)
     before, told = files_of(run), damaged(run)
-    toy.resume(run, *sets, code=2)
+    done = toy.resume(run, *sets, code=2)
+    assert ("checkpoints are gone" in done.stderr) is (wrong == "checkpoints")
     after = files_of(run)
     assert {name for name in before if before[name] != after.get(name)} <= {"run.log"}
     assert damaged(run) == told
     assert ("metrics.jsonl" in str(told)) is (wrong == "rows")
+
+
+@pytest.mark.parametrize("read", ["cases", "retriever", "run"])
+def test_a_run_never_replaces_what_it_reads(toy, straight, tmp_path, read):
+    run = Path(shutil.copytree(straight, tmp_path / "run"))
+    (run / "retriever.safetensors").touch()  # as `cbr pretrain` has it
+    before = files_of(run)
+    key, value = {
+        "cases": ("memory.cases", run / "memory"),
+        "retriever": ("training.pretrain.retriever", os.path.relpath(run, SMOKE.parent)),
+        "run": ("training.pretrain.file", run),
+    }[read]
+    if read == "run":
+        done = toy("run", "--from", run, "--out", run, "--overwrite")
+        assert done.returncode == 2
+    else:
+        done = toy.run(run, "--overwrite", code=2, **{key: value})
+    assert f"cannot be replaced: {key} reads {run}" in done.stderr
+    assert files_of(run) == before
+    copy = shutil.copytree(run, tmp_path / "copy")
+    if read == "cases":
+        toy.run(run, "--overwrite", **{key: copy / "memory"})
 
 
 def test_a_run_that_a_recorder_refuses_leaves_no_folder(toy, tmp_path):

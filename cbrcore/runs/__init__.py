@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from cbrcore import console
 from cbrcore.errors import CbrError, PluginError, RunFailed, RunFolderError, free_mebibytes
 from cbrcore.recipe import dump_recipe, load_recipe, plain_recipe, read_recipe_text
 from cbrcore.recipe.model import RESULTS
-from cbrcore.runs.files import NO_ROOM, damaged, seal
+from cbrcore.runs.files import NO_ROOM, damaged, seal, sha256_of
 from cbrcore.runs.folder import (
     LOG_FILE,
     MEMORY,
@@ -32,7 +33,7 @@ from cbrcore.runs.folder import (
     stored_recipe,
 )
 from cbrcore.runs.results import evaluation, results_of, timing
-from cbrcore.runs.resuming import BUDGETS, Changes, changes, digests_of, refuse_other_run, told, versions
+from cbrcore.runs.resuming import BUDGETS, Changes, changes, flat, refuse_other_run, told, versions
 
 if TYPE_CHECKING:
     from cbrcore.config import Recipe
@@ -51,7 +52,13 @@ Finished = tuple[dict[str, Any], Path]
 
 
 def start(recipe: Recipe, plugins: PluginReport, out: Path | None, *, overwrite: bool = False) -> Finished:
-    """A new run in `out`, or in a new folder under runs/."""
+    """A new run in `out`, or in a new folder under runs/. RunFolderError: it would replace what it reads."""
+    for key, text in flat(plain_recipe(recipe)).items() if overwrite and out else ():
+        read = (Path(recipe.directory) / str(text)).resolve()
+        reads = key.startswith(("memory.cases", "training.pretrain.")) and os.path.exists(read)
+        if out and reads and read.is_relative_to(out.resolve()):
+            said = f"{out} cannot be replaced: {key} reads {read}"
+            raise RunFolderError(said, hint="choose another --out, or let it read a copy")
     return _run(recipe, plugins, RunFolder.create(recipe.name, out, overwrite=overwrite))
 
 
@@ -60,12 +67,15 @@ def resume(recipe: Recipe, plugins: PluginReport, path: Path) -> Finished:
     of the folder if there is none, as `cbrcore.runs.resuming` has it.
 
     Raises:
-        RunFolderError: it differs elsewhere, is in use, or its files are damaged.
+        RunFolderError: it differs elsewhere, is in use, or its files are damaged or gone.
     """
     from cbrcore.runs.checkpoint import latest_checkpoint, read_state
 
     stored_recipe(path)
     checkpoint = latest_checkpoint(path / "checkpoints", tell=log.debug)  # told when it is used
+    if checkpoint is None and (path / RESULTS_FILE).exists():
+        hint = f"train anew: cbr run {path / RECIPE_FILE} --out {path} --overwrite"
+        raise RunFolderError(f"{path} is finished, but its checkpoints are gone", hint=hint)
     taken = read_state(checkpoint)[0].get("recipe") if checkpoint else None
     if taken:
         label = f"the recipe in {checkpoint}"
@@ -281,7 +291,7 @@ def _start(work: Work, plugins: PluginReport) -> dict[str, Any]:
     """What makes figures, beside the recipe, at a start of a run."""
     used = {info.name: f"{info.distribution} {info.version}" for info in plugins.plugins if info.status == "ok"}
     files = [info.distribution for info in plugins.plugins if info.version.startswith("sha256:")]
-    return versions(work.parts.device, used) | {"plugin_files": digests_of(files)}
+    return versions(work.parts.device, used) | {"plugin_files": {file: sha256_of(Path(file)) for file in files}}
 
 
 def _tell_versions(starts: Sequence[dict[str, Any]], now: dict[str, Any]) -> None:

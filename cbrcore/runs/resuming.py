@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import platform
 import shlex
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,7 +57,8 @@ def flat(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def refuse_other_run(run: Path, changed: Changes) -> None:
     """RunFolderError if a setting is another one that may not be."""
-    refused = {path: values for path, values in changed.items() if not may_change(path)}
+    free = tuple(f"{path}." for path in MAY_CHANGE)
+    refused = {path: values for path, values in changed.items() if not f"{path}.".startswith(free)}
     if not refused:
         return
     edited = any(fault.startswith(RECIPE_FILE) for fault in damaged(run))
@@ -67,10 +67,6 @@ def refuse_other_run(run: Path, changed: Changes) -> None:
         hint = f"put these settings back in {run / RECIPE_FILE}, which was edited or damaged, or start a new run"
     lines = [f"  {line}" for line in told(refused)]
     raise RunFolderError("\n".join([f"{run} was started with another recipe:", *lines]), hint=hint)
-
-
-def may_change(path: str) -> bool:
-    return any(path == free or path.startswith(f"{free}.") for free in MAY_CHANGE)
 
 
 def told(changed: Changes) -> list[str]:
@@ -133,8 +129,3 @@ def _git_commit() -> str | None:
         done = subprocess.run(words, cwd=here, env=env, capture_output=True, text=True, timeout=5, check=False)
         return done.stdout.strip() or None
     return None
-
-
-def digests_of(files: Iterable[str]) -> dict[str, str]:
-    """path -> sha256."""
-    return {file: hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files}

@@ -290,13 +290,10 @@ class Trainer:
 
     def _reporting(self) -> list[tuple[str, ReportsMetrics]]:
         """The parts that have figures of their own, by name."""
-        reasoner = self.reasoner
-        parts: dict[str, Any] = {}
-        if reasoner.retriever is not None:
-            parts = {**reasoner.retriever.modules(), "memory": reasoner.retriever.memory}
-        parts |= {"agent": reasoner.agent, "learner": self.learner}
-        parts |= {"environment": self.parts.environment, "retain_policy": reasoner.retain_policy}
-        parts |= {"reuse_policy": reasoner.reuse_policy}
+        reasoner, retriever = self.reasoner, self.reasoner.retriever
+        parts: dict[str, Any] = {**retriever.modules(), "memory": retriever.memory} if retriever else {}
+        parts |= {"agent": reasoner.agent, "learner": self.learner, "environment": self.parts.environment}
+        parts |= {"retain_policy": reasoner.retain_policy, "reuse_policy": reasoner.reuse_policy}
         return [(name, part) for name, part in parts.items() if isinstance(part, ReportsMetrics)]
 
     # -- checkpoints ---------------------------------------------------------------------------------------

@@ -34,26 +34,31 @@ def allowed(name: str) -> str:
 class Names:
     """The names of a run's metrics, or of its parameters, in MLflow.
 
-    MLflow's files hold one each, so ``loss`` and ``loss/policy`` cannot both be there: of two such names the
-    later one gets "_" for its slashes, or one at its end.
+    No two of a run have the same one, though MLflow takes fewer characters: of ``hit@1`` and ``hit#1`` the later
+    one gets "_" at its end. MLflow's files hold one each, so ``loss`` and ``loss/policy`` cannot both be there
+    either: of two such names the later one gets "_" for its slashes, or one at its end.
 
     Args:
-        taken: what the run has already.
+        taken: what the run has already. It is given out again when the same names are asked for in the same order.
     """
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._known = {name: name for name in taken}
+        self._there = set(taken)
+        self._known: dict[str, str] = {}
 
     def of(self, name: str) -> str:
         """The name in MLflow; the same one whenever it is asked for."""
         if name not in self._known:
             self._known[name] = self._free(allowed(name))
+            self._there.add(self._known[name])
         return self._known[name]
 
     def _free(self, name: str) -> str:
-        taken = set(self._known.values())
-        if any(name.startswith(f"{other}/") for other in taken):
+        given = set(self._known.values())
+        if any(name.startswith(f"{other}/") for other in self._there):
             name = name.replace("/", "_")
-        while any(other.startswith(f"{name}/") for other in taken):
-            name += "_"
-        return name
+        free, more = name, 0
+        while free in given or any(other.startswith(f"{free}/") for other in self._there):
+            more += 1
+            free = name.encode()[: MAX_BYTES - more].decode(errors="ignore") + "_" * more
+        return free

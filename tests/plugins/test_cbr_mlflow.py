@@ -174,6 +174,17 @@ def test_any_name_is_taken_by_mlflow_in_every_session(folder):
     assert len(run_of(folder).data.params) == 8
 
 
+def test_what_mlflow_cannot_tell_apart_has_a_name_each_in_every_session(folder):
+    alike = {"hit@1": 1.0, "hit#1": 2.0, "hit_1": 3.0, "x" * 250 + "y": 4.0, "x" * 250 + "z": 5.0}
+    for episode in (1, 2):
+        begun(folder, {"episode": episode} | alike, recipe={"a@": 1, "a#": 2}, after=episode - 1).close()
+    assert sorted(map(tuple, (points.items() for points in series(folder).values()))) == [
+        ((1, value), (2, value)) for value in alike.values()
+    ]
+    assert sorted(run_of(folder).data.params.items()) == [("a_", "1"), ("a__", "2")]
+    assert all(len(name.encode()) <= MAX_BYTES for name in series(folder))
+
+
 def test_names_stay_as_they_are_where_they_can():
     for name in ("loss/policy", "code.usage", "Größe μ", "a-b: c"):
         assert allowed(name) == name

@@ -240,13 +240,15 @@ def test_a_resume_that_is_refused_leaves_the_finished_run_as_it_was(toy, straigh
     assert ("metrics.jsonl" in str(told)) is (wrong == "rows")
 
 
-@pytest.mark.parametrize("read", ["cases", "retriever", "run"])
-def test_a_run_never_replaces_what_it_reads(toy, straight, tmp_path, read):
+@pytest.mark.parametrize("read", ["cases", "cases of a variable", "retriever", "run"])
+def test_a_run_never_replaces_what_it_reads(toy, straight, tmp_path, monkeypatch, read):
+    monkeypatch.setenv("MY_RUN", str(tmp_path / "run"))
     run = Path(shutil.copytree(straight, tmp_path / "run"))
     (run / "retriever.safetensors").touch()  # as `cbr pretrain` has it
     before = files_of(run)
     key, value = {
         "cases": ("memory.cases", run / "memory"),
+        "cases of a variable": ("memory.cases", "$MY_RUN/memory"),
         "retriever": ("training.pretrain.retriever", os.path.relpath(run, SMOKE.parent)),
         "run": ("training.pretrain.file", run),
     }[read]

@@ -53,11 +53,11 @@ Finished = tuple[dict[str, Any], Path]
 
 def start(recipe: Recipe, plugins: PluginReport, out: Path | None, *, overwrite: bool = False) -> Finished:
     """A new run in `out`, or in a new folder under runs/. RunFolderError: it would replace what it reads."""
-    for key, text in flat(plain_recipe(recipe)).items() if overwrite and out else ():
-        read = (Path(recipe.directory) / str(text)).resolve()
-        reads = key.startswith(("memory.cases", "training.pretrain.")) and os.path.exists(read)
-        if out and reads and read.is_relative_to(out.resolve()):
-            said = f"{out} cannot be replaced: {key} reads {read}"
+    given = flat(plain_recipe(recipe)) if overwrite and out else {}
+    for key in (key for key in given if key.startswith(("memory.cases", "training.pretrain."))):
+        read = Path(recipe.directory, os.path.expanduser(os.path.expandvars(str(given[key]))))
+        if out and os.path.exists(read) and read.resolve().is_relative_to(out.resolve()):
+            said = f"{out} cannot be replaced: {key} reads {read.resolve()}"
             raise RunFolderError(said, hint="choose another --out, or let it read a copy")
     return _run(recipe, plugins, RunFolder.create(recipe.name, out, overwrite=overwrite))
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cbrcore import console
+from cbrcore.config import expand_path
 from cbrcore.errors import CbrError, PluginError, RunFailed, RunFolderError, free_mebibytes
 from cbrcore.recipe import dump_recipe, load_recipe, plain_recipe, read_recipe_text
 from cbrcore.recipe.model import RESULTS
@@ -55,9 +56,11 @@ def start(recipe: Recipe, plugins: PluginReport, out: Path | None, *, overwrite:
     """A new run in `out`, or in a new folder under runs/. RunFolderError: it would replace what it reads."""
     given = flat(plain_recipe(recipe)) if overwrite and out else {}
     for key in (key for key in given if key.startswith(("memory.cases", "training.pretrain."))):
-        read = Path(recipe.directory, os.path.expanduser(os.path.expandvars(str(given[key]))))
-        if out and os.path.exists(read) and read.resolve().is_relative_to(out.resolve()):
-            said = f"{out} cannot be replaced: {key} reads {read.resolve()}"
+        read = Path()
+        with contextlib.suppress(CbrError, OSError):  # it is no path, or nothing is there
+            read = expand_path(str(given[key]), Path(recipe.directory)).resolve(strict=True)
+        if out and read.is_relative_to(out.resolve()):
+            said = f"{out} cannot be replaced: {key} reads {read}"
             raise RunFolderError(said, hint="choose another --out, or let it read a copy")
     return _run(recipe, plugins, RunFolder.create(recipe.name, out, overwrite=overwrite))
 
@@ -74,8 +77,8 @@ def resume(recipe: Recipe, plugins: PluginReport, path: Path) -> Finished:
     stored_recipe(path)
     checkpoint = latest_checkpoint(path / "checkpoints", tell=log.debug)  # told when it is used
     if checkpoint is None and (path / RESULTS_FILE).exists():
-        hint = f"train anew: cbr run {path / RECIPE_FILE} --out {path} --overwrite"
-        raise RunFolderError(f"{path} is finished, but its checkpoints are gone", hint=hint)
+        again = run_command(f"run {shlex.quote(str(path / RECIPE_FILE))} --overwrite --out", path)
+        raise RunFolderError(f"{path} is finished, but its checkpoints are gone", hint=f"train anew: {again}")
     taken = read_state(checkpoint)[0].get("recipe") if checkpoint else None
     if taken:
         label = f"the recipe in {checkpoint}"

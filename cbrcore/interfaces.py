@@ -321,7 +321,8 @@ class Quantizer(Trainable, Protocol):
 class RetainItem:
     """One executed action of the running episode, as retain policies see it. `key` is None for an action without
     seeds; such items cannot be stored. `td_error` is None until the next state's value is known. `situation` is
-    what the key was made of, beside the action's seeds; `before`, `after`: what was seen, where that is known."""
+    what the key was made of, beside the action's seeds; `before`, `after`: what was seen, where that is known.
+    `retained`: an earlier reward of this episode had it stored."""
 
     key: Tensor | None
     action: Action
@@ -331,6 +332,7 @@ class RetainItem:
     situation: Situation = None
     before: Observation | None = None
     after: Observation | None = None
+    retained: bool = False
 
 
 @runtime_checkable
@@ -461,16 +463,9 @@ class Memory(CaseStore, Protocol):
     def similarities(self, keys: Tensor) -> Tensor:
         """[n, len(self)]: of each key to each case, as `retrieve` compares them; -inf where it does not look."""
 
-    def add(
-        self, key: Tensor, action: Action, provenance: Provenance, *, step: int, situation: Situation = None
-    ) -> Case:
-        """Retain a case, or count it if an equal one is there.
-
-        Args:
-            key: one key, without a batch dimension.
-            step: environment steps of the run so far.
-            situation: what the key was made of.
-        """
+    def add(self, item: RetainItem, provenance: Provenance, *, step: int) -> Case:
+        """Retain an item that has a key as a case; where an equal one is there, count its reward, unless it was
+        `retained` before. `step`: environment steps of the run so far."""
 
     def read(self, folder: Path) -> StoredCases:
         """The cases that a memory of this kind saved, in whichever run. RunFolderError: missing or damaged."""

@@ -378,7 +378,8 @@ class MemorySuite(Suite):
         return memory
 
     def add(self, memory: Memory, row: int, action: Action) -> Case:
-        return memory.add(KEYS[row], action, REWARDED, step=row, situation=GRAPHS[row % 3])
+        item = RetainItem(KEYS[row], action, row, REWARDED.reward, situation=GRAPHS[row % 3])
+        return memory.add(item, REWARDED, step=row)
 
     def keys(self, memory: Memory) -> Tensor:
         return torch.stack([memory.key_of(case) for case in memory.cases])
@@ -402,6 +403,12 @@ class MemorySuite(Suite):
         assert (len(memory), again.id, again.rewarded) == (2, memory.cases[0].id, 2)
         self.add(memory, 0, TAKE)
         assert len(memory) == 3
+
+    def test_a_step_that_is_retained_again_is_one_reward(self, build: Build) -> None:
+        memory = self.filled(build)
+        item = RetainItem(KEYS[0], PUT, 0, REWARDED.reward, situation=GRAPHS[0], retained=True)
+        again = memory.add(item, REWARDED, step=7)
+        assert (again.id, again.rewarded, again.last_step) == (memory.cases[0].id, 1, 7)
 
     def test_keys_that_became_equal_are_as_many_after_a_load(self, build: Build, tmp_path: Path) -> None:
         memory, loaded = self.filled(build), self.make(build)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cbr_reuse.config import MostRelevantConfig
 from cbr_reuse.most_relevant import MostRelevant
 from cbrcore import Build
-from cbrcore.interfaces import AgentInput, PolicyOutput
+from cbrcore.interfaces import AgentInput, PolicyOutput, RetainItem
 from cbrcore.types import Action, Observation, StateGraph
 
 
@@ -134,3 +134,8 @@ def observation(*commands: Action, graph: StateGraph | None = None) -> Observati
 
 def act(template: str, *entities: str) -> Action:
     return Action.from_template(template, entities)
+
+
+def item(key: Tensor, action: Action, situation: Any = None, *, retained: bool = False) -> RetainItem:
+    """A rewarded step with a key, as a memory keeps it."""
+    return RetainItem(key, action, 0, 1.0, situation=situation, retained=retained)

@@ -13,7 +13,7 @@ import pytest
 import torch
 import toy
 from border_lab import write_lab
-from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act, observation
+from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act, item, observation
 
 from cbr_border import games
 from cbr_border.games import REMEMBERED, GameBorder
@@ -609,7 +609,7 @@ def test_what_a_memory_finds_is_checked(found: object, wrong: str | None):
 
 
 MEMORY = [
-    ({"add": lambda key, action, provenance, *, step: None}, "add(...) gave None, expected a Case"),
+    ({"add": lambda item, provenance, *, step: None}, "add(...) gave None, expected a Case"),
     ({"stores": lambda: None}, "stores(...) gave None, expected a mapping"),
     ({"stores": dict}, "stores(...) gave {}, expected 'memory' as one of them"),
     ({"read": lambda folder: []}, "read(...) gave [], expected StoredCases"),
@@ -627,7 +627,7 @@ def test_what_else_a_memory_gives_is_checked(given: dict, wrong: str):
     with pytest.raises(RunFailed, match=re.escape(f"memory lab/it: {wrong}")):  # noqa: PT012
         guarded(memory, "memory", "lab/it")
         ask = {
-            "add": lambda: memory.add(torch.ones(3), TAKE, CASE.provenance, step=1),
+            "add": lambda: memory.add(item(torch.ones(3), TAKE), CASE.provenance, step=1),
             "similarities": lambda: memory.similarities(torch.ones(1, 3)),
             "read": lambda: memory.read(Path()),
         }

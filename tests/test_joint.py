@@ -15,6 +15,7 @@ from parts import (
     ScriptedAgent,
     TableEncoder,
     act,
+    item,
     observation,
     paper_rule,
 )
@@ -78,7 +79,7 @@ def reasoner(agent=None) -> CaseBasedReasoner:
     made = CaseBasedReasoner(agent or WeighingAgent(), retriever, toy_run.LastOne(), paper_rule())
     for action in (BOOK_SHELF, act("take {}", "book")):
         key = retriever.keys(StateGraph.of([]), [action.seeds])[0]
-        retriever.memory.add(key, action, HERE, step=1)
+        retriever.memory.add(item(key, action), HERE, step=1)
     return made
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from parts import DenseIndex, act
+from parts import DenseIndex, act, item
 
 from cbr_keys.codes import CodeIndex
 from cbr_memory.files import read_cases
@@ -37,8 +37,8 @@ def memory(**settings: object) -> CaseMemory:
 
 def test_equal_key_and_template_are_stored_once_and_counted():
     m = memory()
-    first = m.add(key(1, 0), act("put {} on {}", "cup", "rack"), HERE, step=10)
-    second = m.add(key(1, 0), act("put {} on {}", "mug", "rack"), HERE, step=25)
+    first = m.add(item(key(1, 0), act("put {} on {}", "cup", "rack")), HERE, step=10)
+    second = m.add(item(key(1, 0), act("put {} on {}", "mug", "rack")), HERE, step=25)
     assert second is first
     assert (len(m), first.rewarded, first.last_step, first.entities) == (1, 2, 25, ("cup", "rack"))
 
@@ -47,28 +47,28 @@ def test_equal_key_and_template_are_stored_once_and_counted():
 def test_only_rewards_are_counted_as_rewarded(rewards):
     m = memory()
     for step, reward in enumerate(rewards):
-        case = m.add(key(1, 0), act("take {}", "cup"), replace(HERE, reward=float(reward)), step=step)
+        case = m.add(item(key(1, 0), act("take {}", "cup")), replace(HERE, reward=float(reward)), step=step)
     assert (case.rewarded, case.last_step) == (sum(reward > 0 for reward in rewards), len(rewards) - 1)
     assert case.provenance.reward == rewards[0]
 
 
 def test_same_key_with_another_template_is_another_case():
     m = memory()
-    m.add(key(1, 0), act("put {} on {}", "cup", "rack"), HERE, step=1)
-    m.add(key(1, 0), act("insert {} into {}", "cup", "rack"), HERE, step=2)
+    m.add(item(key(1, 0), act("put {} on {}", "cup", "rack")), HERE, step=1)
+    m.add(item(key(1, 0), act("insert {} into {}", "cup", "rack")), HERE, step=2)
     assert len(m) == 2
 
 
 def test_unrewarded_case_counts_no_reward():
     m = memory()
-    case = m.add(key(1, 0), act("take {}", "cup"), UNREWARDED, step=1)
+    case = m.add(item(key(1, 0), act("take {}", "cup")), UNREWARDED, step=1)
     assert case.rewarded == 0
 
 
 def test_query_returns_the_most_similar_case_above_the_threshold_strictly():
     m = memory()
-    m.add(key(1, 0), act("take {}", "cup"), HERE, step=1)
-    m.add(key(3, 4), act("take {}", "mug"), HERE, step=2)
+    m.add(item(key(1, 0), act("take {}", "cup")), HERE, step=1)
+    m.add(item(key(3, 4), act("take {}", "mug")), HERE, step=2)
     (found,) = m.query(torch.tensor([[0.0, 2.0]]), threshold=0.5)  # cosines 0 and 0.8
     assert [(match.case.text, round(match.relevance, 6)) for match in found] == [("take mug", 0.8)]
     exact = found[0].relevance
@@ -80,7 +80,7 @@ def test_query_returns_the_most_similar_case_above_the_threshold_strictly():
 def test_a_share_of_equal_codes_is_never_above_itself(parts, neighbours):
     """2/3 as a float of single precision is above 2/3 in double precision, and so are 0.6 and 0.8."""
     m = CaseMemory(CodeIndex(parts, "cpu"))
-    m.add(torch.zeros(parts, dtype=torch.uint8), act("take {}", "cup"), HERE, step=1)
+    m.add(item(torch.zeros(parts, dtype=torch.uint8), act("take {}", "cup")), HERE, step=1)
     for equal in range(1, parts + 1):
         asked = (torch.arange(parts) >= equal).to(torch.uint8)[None]
         assert m.query(asked, threshold=equal / parts, neighbours=neighbours) == [[]]
@@ -89,46 +89,46 @@ def test_a_share_of_equal_codes_is_never_above_itself(parts, neighbours):
 
 def test_ties_prefer_the_more_often_rewarded_then_the_more_recent_case():
     m = memory()
-    m.add(key(1, 0), act("take {}", "a"), HERE, step=1)
-    m.add(key(2, 0), act("take {}", "b"), HERE, step=2)  # same direction: same cosine to every query
+    m.add(item(key(1, 0), act("take {}", "a")), HERE, step=1)
+    m.add(item(key(2, 0), act("take {}", "b")), HERE, step=2)  # same direction: same cosine to every query
     assert m.query(key(1, 0)[None], threshold=0.5)[0][0].case.text == "take b"
-    m.add(key(1, 0), act("take {}", "a"), HERE, step=1)  # rewarded twice now
+    m.add(item(key(1, 0), act("take {}", "a")), HERE, step=1)  # rewarded twice now
     assert m.query(key(1, 0)[None], threshold=0.5)[0][0].case.text == "take a"
 
 
 def test_tied_cases_of_different_templates_are_all_returned():
     m = memory()
-    m.add(key(1, 0), act("take {}", "a"), HERE, step=1)
-    m.add(key(1, 0), act("drop {}", "a"), HERE, step=2)
+    m.add(item(key(1, 0), act("take {}", "a")), HERE, step=1)
+    m.add(item(key(1, 0), act("drop {}", "a")), HERE, step=2)
     assert [match.case.template for match in m.query(key(1, 0)[None], threshold=0)[0]] == ["drop {}", "take {}"]
 
 
 def test_empty_memory_and_empty_query():
     m = memory()
     assert m.query(torch.zeros(3, 2), threshold=0.5) == [[], [], []]
-    m.add(key(1, 0), act("look"), HERE, step=1)
+    m.add(item(key(1, 0), act("look")), HERE, step=1)
     assert m.query(torch.zeros(0, 2), threshold=0.5) == []
 
 
 def test_nan_similarity_is_never_retrieved():
     m = memory()
-    m.add(key(1, 0), act("look"), HERE, step=1)
+    m.add(item(key(1, 0), act("look")), HERE, step=1)
     assert m.query(key(float("nan"), 0)[None], threshold=0.5) == [[]]
 
 
 def test_oldest_case_leaves_at_capacity():
     m = memory(capacity=2)
     for step, name in enumerate("abc"):
-        m.add(key(step + 1.0, 1), act("take {}", name), HERE, step=step)
+        m.add(item(key(step + 1.0, 1), act("take {}", name)), HERE, step=step)
     assert [case.text for case in m.cases] == ["take b", "take c"]
     assert torch.equal(m.key_of(m.cases[0]), key(2, 1))
 
 
 def test_least_used_case_leaves_at_capacity_but_never_the_new_one():
     m = memory(capacity=2, eviction="least_used")
-    m.add(key(1, 1), act("take {}", "a"), HERE, step=0).reused = 5
-    m.add(key(2, 1), act("take {}", "b"), HERE, step=1)
-    m.add(key(3, 1), act("take {}", "c"), UNREWARDED, step=2)
+    m.add(item(key(1, 1), act("take {}", "a")), HERE, step=0).reused = 5
+    m.add(item(key(2, 1), act("take {}", "b")), HERE, step=1)
+    m.add(item(key(3, 1), act("take {}", "c")), UNREWARDED, step=2)
     assert [case.text for case in m.cases] == ["take a", "take c"]
 
 
@@ -136,11 +136,11 @@ def test_least_successful_case_leaves_at_capacity():
     """(reuse_rewarded + 1) / (reused + 2): 3/6 for a, 1/4 for b, 1/2 for c that was never reused."""
     m = memory(capacity=3, eviction="least_successful")
     for number, (name, reused, rewarded) in enumerate([("a", 4, 2), ("b", 2, 0), ("c", 0, 0)]):
-        case = m.add(key(number + 1.0, 1), act("take {}", name), HERE, step=number)
+        case = m.add(item(key(number + 1.0, 1), act("take {}", name)), HERE, step=number)
         case.reused, case.reuse_rewarded = reused, rewarded
-    m.add(key(9, 1), act("take {}", "d"), HERE, step=9)
+    m.add(item(key(9, 1), act("take {}", "d")), HERE, step=9)
     assert [case.text for case in m.cases] == ["take a", "take c", "take d"]
-    m.add(key(10, 1), act("take {}", "e"), HERE, step=10)
+    m.add(item(key(10, 1), act("take {}", "e")), HERE, step=10)
     assert [case.text for case in m.cases] == ["take c", "take d", "take e"]  # among equals the older one leaves
 
 
@@ -168,7 +168,7 @@ def test_who_leaves_is_who_a_slow_comparison_of_all_finds(eviction, capacity):
         if len(staying) == capacity:
             rank = SLOW_RANKS[eviction]
             staying.remove(min(m.cases, key=lambda case: (rank(case), case.id)).id)
-        staying.append(m.add(key(step, 1), act("look"), HERE if step % 3 else UNREWARDED, step=step).id)
+        staying.append(m.add(item(key(step, 1), act("look")), HERE if step % 3 else UNREWARDED, step=step).id)
         assert [case.id for case in m.cases] == staying
         assert sorted(m.situations) == staying
 
@@ -177,7 +177,7 @@ def test_who_leaves_is_who_a_slow_comparison_of_all_finds(eviction, capacity):
 def test_what_is_kept_to_find_who_leaves_does_not_grow(eviction):
     m = memory(capacity=3, eviction=eviction)
     for step in range(400):
-        m.add(key(step, 1), act("look"), HERE, step=step)
+        m.add(item(key(step, 1), act("look")), HERE, step=step)
         assert not m._leaving.touched or step < 3
         for case in m.cases:
             case.reused, case.reuse_rewarded = 400 - step, step
@@ -197,21 +197,21 @@ def test_what_is_kept_to_find_who_leaves_does_not_grow(eviction):
 )
 def test_a_copy_of_a_case_is_equal_and_counts_for_itself_alone(eviction, copied):
     m = memory(capacity=2, eviction=eviction)
-    first, second = (m.add(key(n, 1), act("take {}", "cup"), HERE, step=n) for n in (1, 2))
+    first, second = (m.add(item(key(n, 1), act("take {}", "cup")), HERE, step=n) for n in (1, 2))
     twin = copied(first)
     assert twin == first == twin
     assert asdict(twin) == asdict(first)
     twin.reused = twin.reuse_rewarded = 50
     assert twin != first
     second.reused, second.reuse_rewarded = 9, 9
-    m.add(key(3, 1), act("take {}", "cup"), HERE, step=3)
+    m.add(item(key(3, 1), act("take {}", "cup")), HERE, step=3)
     assert m.cases[0] is second
 
 
 def test_a_case_that_is_not_here_has_no_key():
     m, other = memory(), memory()
     with pytest.raises(ValueError, match="not in this memory"):
-        m.key_of(other.add(key(1, 1), act("look"), HERE, step=1))
+        m.key_of(other.add(item(key(1, 1), act("look")), HERE, step=1))
 
 
 @settings(deadline=None)
@@ -219,7 +219,7 @@ def test_a_case_that_is_not_here_has_no_key():
 def test_memory_is_a_bounded_set_whose_keys_stay_beside_their_cases(additions, capacity):
     m = memory(capacity=capacity)
     for step, (value, template) in enumerate(additions):
-        m.add(key(value, 1), act(template), Provenance("g", 0, 0, value, 1.0), step=step)
+        m.add(item(key(value, 1), act(template)), Provenance("g", 0, 0, value, 1.0), step=step)
         pairs = [(tuple(m.key_of(case).tolist()), case.template) for case in m.cases]
         assert len(pairs) == len(set(pairs)) == len(m.index) <= capacity
         assert all(k[0] == case.provenance.step for (k, _), case in zip(pairs, m.cases, strict=True))
@@ -233,7 +233,7 @@ def voters() -> CaseMemory:
     """Cosines with (1, 0): 0.96 take, 0.8 drop, 0.6 drop, 0 open."""
     m = memory()
     for step, (x, y, template) in enumerate([(24, 7, "take"), (4, 3, "drop"), (3, 4, "drop"), (0, 1, "open")]):
-        m.add(key(x, y), act(template), HERE, step=step)
+        m.add(item(key(x, y), act(template)), HERE, step=step)
     return m
 
 
@@ -262,7 +262,9 @@ def test_the_winner_is_that_of_a_slow_vote(neighbours, threshold):
         m, values = memory(threshold=threshold, neighbours=neighbours), []
         for number in range(rng.randrange(1, 9)):
             values.append(rng.choice([0.0, 0.25, 0.5, 0.75]))
-            case = m.add(key(number, 1), act(rng.choice(["take", "drop", "open"])), HERE, step=rng.randrange(3))
+            case = m.add(
+                item(key(number, 1), act(rng.choice(["take", "drop", "open"]))), HERE, step=rng.randrange(3)
+            )
             case.rewarded = rng.randrange(3)
         m.index.similarities = lambda keys, values=tuple(values): torch.tensor([values])
         all_of_them = zip(values, m.cases, strict=True)
@@ -281,8 +283,8 @@ def test_the_winner_is_that_of_a_slow_vote(neighbours, threshold):
 
 def test_a_tied_vote_goes_to_the_template_with_the_more_similar_case():
     m = memory()
-    m.add(key(1, 0), act("drop"), HERE, step=1)
-    m.add(key(2, 0), act("take"), HERE, step=2)  # as similar, and more recent
+    m.add(item(key(1, 0), act("drop")), HERE, step=1)
+    m.add(item(key(2, 0), act("take")), HERE, step=2)  # as similar, and more recent
     (found,) = m.query(key(1, 0)[None], threshold=0.5, neighbours=2)
     assert [match.case.template for match in found] == ["take"]
 
@@ -301,7 +303,7 @@ def test_a_case_is_discarded_by_key_and_template():
     m.discard(key(4, 3), "take")  # there is none
     m.discard(key(4, 3), "drop")
     assert [case.template for case in m.cases] == ["take", "drop", "open"]
-    assert m.add(key(4, 3), act("drop"), HERE, step=9).id == 4
+    assert m.add(item(key(4, 3), act("drop")), HERE, step=9).id == 4
     assert len(m.index) == 4
 
 
@@ -320,7 +322,7 @@ def joined_by_keys(stays: Case, leaves: Case) -> CaseMemory:
     """Two cases whose keys become equal; the preferred one stays."""
     m = memory()
     for number, case in enumerate((stays, leaves)):
-        added = m.add(key(number, 1), act("drop"), HERE, step=0)
+        added = m.add(item(key(number, 1), act("drop")), HERE, step=0)
         counted(added, case)
     m.replace_keys(torch.stack([key(1, 1), key(1, 1)]))
     return m
@@ -329,7 +331,7 @@ def joined_by_keys(stays: Case, leaves: Case) -> CaseMemory:
 def joined_by_merging(stays: Case, leaves: Case) -> CaseMemory:
     """A stored case that is here already."""
     m = memory()
-    counted(m.add(key(1, 1), act("drop"), HERE, step=0), stays)
+    counted(m.add(item(key(1, 1), act("drop")), HERE, step=0), stays)
     take_in(m, leaves, key(1, 1))
     return m
 
@@ -363,12 +365,12 @@ def test_new_keys_join_cases_that_become_equal():
     joined = m.cases[1]
     assert (joined.id, joined.rewarded, joined.reused, joined.reuse_rewarded) == (1, 4, 5, 2)
     assert torch.equal(m.index.keys(), torch.stack([key(1, 1), key(2, 2), key(3, 3)]))
-    assert m.add(key(2, 2), act("drop"), HERE, step=9) is joined
+    assert m.add(item(key(2, 2), act("drop")), HERE, step=9) is joined
 
 
 def fills_up(m: CaseMemory) -> None:
     m.capacity = 2
-    m.add(key(9, 9), act("sing"), HERE, step=9, situation=GRAPH)
+    m.add(item(key(9, 9), act("sing"), GRAPH), HERE, step=9)
 
 
 def takes_in(m: CaseMemory) -> None:
@@ -397,7 +399,7 @@ def test_what_leaves_the_memory_leaves_nothing_behind(leaves, tmp_path):
     again.load(tmp_path)
     assert again.situations == m.situations
     for number, case in enumerate(again.cases):  # each is found by its key, none twice
-        assert again.add(again.key_of(case), act(case.template), HERE, step=1) is again.cases[number]
+        assert again.add(item(again.key_of(case), act(case.template)), HERE, step=1) is again.cases[number]
 
 
 @pytest.mark.parametrize("leaving", ["", "drop", "open", "take drop open"])
@@ -405,14 +407,14 @@ def test_numbers_are_never_given_twice_also_after_a_checkpoint(tmp_path, leaving
     """Whichever cases have left before, also the newest one or all."""
     m = memory()
     for step, template in enumerate(["take", "drop", "open"]):
-        m.add(key(step, 1), act(template), HERE, step=step)
+        m.add(item(key(step, 1), act(template)), HERE, step=step)
     for template in leaving.split():
         m.discard(key(["take", "drop", "open"].index(template), 1), template)
     m.save(tmp_path)
     again = memory()
     again.load(tmp_path)
     for reader in (m, again):
-        assert reader.add(key(5, 5), act("sing"), HERE, step=9).id == 3
+        assert reader.add(item(key(5, 5), act("sing")), HERE, step=9).id == 3
 
 
 # -- files -----------------------------------------------------------------------------------------------------
@@ -420,8 +422,8 @@ def test_numbers_are_never_given_twice_also_after_a_checkpoint(tmp_path, leaving
 
 def test_cases_of_another_memory_are_added_or_counted(tmp_path):
     m, other = voters(), memory()
-    other.add(key(4, 3), act("drop"), HERE, step=70, situation=GRAPH).reused = 2
-    other.add(key(8, 8), act("sing"), HERE, step=71, situation=GRAPH)
+    other.add(item(key(4, 3), act("drop"), GRAPH), HERE, step=70).reused = 2
+    other.add(item(key(8, 8), act("sing"), GRAPH), HERE, step=71)
     other.save(tmp_path)
     stored = read_cases(tmp_path)
     m.merge(stored, stored.keys)
@@ -429,7 +431,7 @@ def test_cases_of_another_memory_are_added_or_counted(tmp_path):
         ("take", 0, 1), ("drop", 1, 2), ("drop", 2, 1), ("open", 3, 1), ("sing", 4, 1),
     ]  # fmt: skip
     assert (m.cases[1].reused, m.cases[1].last_step, m.situations[4]) == (2, 70, GRAPH)
-    assert m.add(key(8, 8), act("sing"), HERE, step=99) is m.cases[4]
+    assert m.add(item(key(8, 8), act("sing")), HERE, step=99) is m.cases[4]
 
 
 plain = st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False)
@@ -443,8 +445,8 @@ nested = st.recursive(
 @given(situation=nested)
 def test_situations_read_back_equal(tmp_path, situation):
     m = memory()
-    m.add(key(1, 2), act("look"), HERE, step=1, situation=situation)
-    m.add(key(2, 2), act("look"), HERE, step=1, situation=situation)
+    m.add(item(key(1, 2), act("look"), situation), HERE, step=1)
+    m.add(item(key(2, 2), act("look"), situation), HERE, step=1)
     m.save(tmp_path)
     assert (tmp_path / "situations.jsonl").read_text().count("\n") == (situation is not None)  # once for both
     again = memory()
@@ -454,7 +456,7 @@ def test_situations_read_back_equal(tmp_path, situation):
 
 def test_a_situation_of_another_kind_is_left_out(tmp_path):
     m = memory()
-    m.add(key(1, 2), act("look"), HERE, step=1, situation=object())
+    m.add(item(key(1, 2), act("look"), object()), HERE, step=1)
     m.save(tmp_path)
     again = memory()
     again.load(tmp_path)
@@ -463,22 +465,22 @@ def test_a_situation_of_another_kind_is_left_out(tmp_path):
 
 def test_saved_memory_reads_back_equal(tmp_path):
     m = memory()
-    m.add(key(1, 2), act("put {} on {}", "café cup", "rack"), HERE, step=4, situation=GRAPH).reused = 3
-    m.add(key(2, 1), act("look"), UNREWARDED, step=9)
+    m.add(item(key(1, 2), act("put {} on {}", "café cup", "rack"), GRAPH), HERE, step=4).reused = 3
+    m.add(item(key(2, 1), act("look")), UNREWARDED, step=9)
     m.save(tmp_path)
     again = memory()
     again.load(tmp_path)
     assert again.cases == m.cases
     assert again.situations == m.situations == {0: GRAPH, 1: None}
     assert torch.equal(again.index.keys(), m.index.keys())
-    assert again.add(key(2, 1), act("look"), HERE, step=11) is again.cases[1]
-    assert again.add(key(5, 5), act("look"), HERE, step=12).id == 2
+    assert again.add(item(key(2, 1), act("look")), HERE, step=11) is again.cases[1]
+    assert again.add(item(key(5, 5), act("look")), HERE, step=12).id == 2
 
 
 def test_empty_memory_reads_back_empty(tmp_path):
     memory().save(tmp_path)
     again = memory()
-    again.add(key(1, 2), act("look"), HERE, step=1)
+    again.add(item(key(1, 2), act("look")), HERE, step=1)
     again.load(tmp_path)
     assert len(again) == len(again.index) == 0
 
@@ -492,8 +494,8 @@ def test_memory_of_another_encoder_is_refused_with_both_names(tmp_path):
 @pytest.mark.parametrize("damage", ["missing", "cut", "not json", "field", "count"])
 def test_damaged_memory_files_are_named(tmp_path, damage):
     m = memory()
-    m.add(key(1, 2), act("look"), HERE, step=4)
-    m.add(key(2, 2), act("look"), HERE, step=4)
+    m.add(item(key(1, 2), act("look")), HERE, step=4)
+    m.add(item(key(2, 2), act("look")), HERE, step=4)
     m.save(tmp_path)
     cases, keys = tmp_path / "cases.jsonl", tmp_path / "keys.safetensors"
     lines = cases.read_text().splitlines()
@@ -518,9 +520,7 @@ def test_equal_situations_are_kept_once_and_what_left_is_let_go():
     m = memory(capacity=10)
     for number in range(500):
         origin = Provenance(f"game {number}", number, 1, 1, 1.0)
-        m.add(
-            key(number, 1), act("drop {}", f"{number}"), origin, step=number, situation=("room", str(number // 2))
-        )
+        m.add(item(key(number, 1), act("drop {}", f"{number}"), ("room", str(number // 2))), origin, step=number)
         staying = range(max(0, number - 9), number + 1)
         assert [case.text for case in m.cases] == [f"drop {each}" for each in staying]
         assert [case.provenance.seed for case in m.cases] == [*staying]
@@ -547,7 +547,7 @@ def test_the_largest_numbers_that_a_file_may_hold_are_held_and_added_up(tmp_path
 def test_nothing_is_known_of_a_case_that_is_not_here():
     m = memory()
     for number in range(5):
-        m.add(key(number, 1), act("look"), HERE, step=number, situation=("room", str(number)))
+        m.add(item(key(number, 1), act("look"), ("room", str(number))), HERE, step=number)
     gone = m.cases[2]
     m.discard(key(2, 1), "look")
     assert [*m.situations] == [0, 1, 3, 4]
@@ -570,7 +570,7 @@ def test_a_case_takes_less_than_300_bytes_besides_its_situation(cases):
     try:
         before = tracemalloc.get_traced_memory()[0]
         for number, each in enumerate(keys):
-            m.add(each, act("put {} on {}", "cup", "rack"), replace(HERE, episode=number), step=7 * number)
+            m.add(item(each, act("put {} on {}", "cup", "rack")), replace(HERE, episode=number), step=7 * number)
         taken = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act, observation, paper_rule
+from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act, item, observation, paper_rule
 from test_memory import HERE, UNREWARDED
 from test_reasoner import BOOK_SHELF, LOOK, NOVEL_RACK, NOVEL_SHELF, TABLE, outcome, rng
 from toy_run import run
@@ -39,7 +39,7 @@ def reasoner(**settings) -> CaseBasedReasoner:
 
 def remember(memory: CaseMemory, r: CaseBasedReasoner, action, provenance=HERE) -> None:
     key = r.retriever.keys(SOMEWHERE, [action.seeds])[0]
-    memory.add(key, action, provenance, step=1, situation=SOMEWHERE)
+    memory.add(item(key, action, SOMEWHERE), provenance, step=1)
 
 
 def play(r: CaseBasedReasoner, reward: float, *offered) -> str:
@@ -165,7 +165,7 @@ def test_keys_are_not_made_anew_while_nothing_changes():
 def test_cases_whose_situation_is_not_known_cannot_be_refreshed():
     r = reasoner(refresh=True, failures=None)
     key = r.retriever.keys(SOMEWHERE, [BOOK_SHELF.seeds])[0]
-    r.retriever.memory.add(key, BOOK_SHELF, HERE, step=1)
+    r.retriever.memory.add(item(key, BOOK_SHELF), HERE, step=1)
     with pytest.raises(RunFailed, match="situations were not stored"):
         r.decide(observation(LOOK, BOOK_SHELF), rng())
 
@@ -230,9 +230,9 @@ def test_the_capacity_holds_for_every_store(capacity, eviction, tmp_path):
     keys = torch.eye(8)
     for store in (memory, free):
         for step, key in enumerate(keys):
-            store.add(key, act("take {}", str(step)), HERE, step=step)
-            item = RetainItem(key, act("put {}", str(step)), step, 0.0)
-            store.note_outcome(item, UNREWARDED, failed=True, step=step)
+            store.add(item(key, act("take {}", str(step))), HERE, step=step)
+            failed = RetainItem(key, act("put {}", str(step)), step, 0.0)
+            store.note_outcome(failed, UNREWARDED, failed=True, step=step)
     most = capacity or len(keys)
     for name, store in memory.stores().items():
         assert len(store) == len(store.situations) == len(store.index) == most, name

@@ -14,7 +14,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act, observation, paper_rule
+from parts import CosineQuantizer, DenseIndex, ScriptedAgent, TableEncoder, act, item, observation, paper_rule
 from test_memory import HERE, UNREWARDED
 
 from cbr_memory.memory import CaseMemory
@@ -62,7 +62,7 @@ def reasoner(
 def remember(r: CaseBasedReasoner, *actions: Action, step: int = 1) -> None:
     for action in actions:
         key = r.retriever.keys(StateGraph.of([]), [action.seeds])[0]
-        r.retriever.memory.add(key, action, HERE, step=step)
+        r.retriever.memory.add(item(key, action), HERE, step=step)
 
 
 def rng() -> np.random.Generator:
@@ -395,6 +395,38 @@ def test_a_reward_stores_what_the_policy_picks_with_each_items_own_step_and_rewa
         ("put novel on rack", 1, 0),
         ("put novel on shelf", 2, 1),
     ]
+
+
+@pytest.mark.parametrize(
+    ("rewards", "counts"),
+    [
+        ([1, 0, 0], [1]),
+        ([1, 1, 0], [1, 1]),  # the first step is in the window of the second reward, too
+        ([0, 1, 1], [0, 1, 1]),
+        ([1, 1, 1], [1, 1, 1]),
+        ([1, 0, 1], [1, 0, 1]),
+    ],
+)
+def test_a_reward_is_counted_once_however_many_rewards_retain_its_step(rewards, counts):
+    r = reasoner()
+    play(r, [TAKE_NOVEL, NOVEL_RACK, NOVEL_SHELF], rewards)
+    assert [case.rewarded for case in r.retriever.memory.cases] == counts
+
+
+def test_a_step_that_is_taken_again_is_a_reward_of_its_own():
+    """In the same episode and in the next one."""
+    r = reasoner()
+    for _ in range(2):
+        r.begin_episode()
+        play(r, [NOVEL_SHELF, NOVEL_SHELF], [1, 1])
+    assert [case.rewarded for case in r.retriever.memory.cases] == [4]
+
+
+def test_a_case_that_left_and_is_retained_again_counts_its_reward():
+    r = reasoner()
+    r.retriever.memory.capacity = 1
+    play(r, [TAKE_NOVEL, NOVEL_SHELF], [1, 1])
+    assert [(case.text, case.rewarded) for case in r.retriever.memory.cases] == [("put novel on shelf", 1)]
 
 
 def test_nothing_is_stored_without_a_reward_or_for_actions_without_entities():

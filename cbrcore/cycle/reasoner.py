@@ -216,7 +216,8 @@ class CaseBasedReasoner:
         for item in self.retain_policy.select(self._buffer, rng):
             if item.key is not None:
                 origin = replace(provenance, step=item.step, reward=item.reward)
-                self.retriever.memory.add(item.key, item.action, origin, step=env_steps, situation=item.situation)
+                self.retriever.memory.add(item, origin, step=env_steps)
+                self._buffer[item.step] = replace(item, retained=True)
                 stored += 1
         return stored
 

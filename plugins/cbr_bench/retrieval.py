@@ -14,6 +14,7 @@ from cbr_bench.figures import Figure, median_ms
 from cbr_bench.measures import Setting
 from cbr_keys.codes import CodeIndex
 from cbr_memory.memory import CaseMemory
+from cbrcore.interfaces import RetainItem
 from cbrcore.types import Action, Case, Provenance
 
 PARTS, CODES, TAU = 32, 32, 0.7
@@ -68,7 +69,7 @@ def ram(setting: Setting) -> Iterator[Figure]:
     def kept() -> Iterator[CaseMemory]:
         memory = CaseMemory(CodeIndex(PARTS, "cpu"), threshold=TAU)
         for number, key in enumerate(keys):
-            memory.add(key, action, Provenance("game", 0, number, 0, 1.0), step=7 * number)
+            memory.add(RetainItem(key, action, 0, 1.0), Provenance("game", 0, number, 0, 1.0), step=7 * number)
         yield memory
         memory.retrieve(keys[:1])
         yield memory
@@ -137,14 +138,14 @@ def _bookkeeping(size: int) -> dict[str, float]:
     here, action = Provenance("game", 0, 1, 0, 1.0), Action("take cup", "take {}", ("cup",))
     keys = random_codes(size + 4 * ASKED, seed=2)
     for number, key in enumerate(keys[:size]):
-        memory.add(key, action, here, step=number)
+        memory.add(RetainItem(key, action, 0, 1.0), here, step=number)
 
     def reuse(number: int) -> None:
         case = memory.cases[7919 * number % size]
-        memory.add(memory.key_of(case), action, here, step=size + number)
+        memory.add(RetainItem(memory.key_of(case), action, 0, 1.0), here, step=size + number)
 
     def renew(number: int) -> None:
-        memory.add(keys[size + number], action, here, step=size + number)
+        memory.add(RetainItem(keys[size + number], action, 0, 1.0), here, step=size + number)
 
     steps = range(4 * ASKED)
     return {

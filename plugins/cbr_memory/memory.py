@@ -20,7 +20,7 @@ from cbr_memory.eviction import eviction
 from cbr_memory.files import fitting, read_cases, write_cases
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.interfaces import Build, KeyIndex, RetainItem, Situation, StoredCases
-from cbrcore.types import Action, Case, Match, Provenance
+from cbrcore.types import Case, Match, Provenance
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -113,20 +113,22 @@ class CaseMemory:
     def __repr__(self) -> str:
         return f"CaseMemory({len(self)} cases, capacity={self.capacity}, index={self.index!r})"
 
-    def add(
-        self, key: Tensor, action: Action, provenance: Provenance, *, step: int, situation: Situation = None
-    ) -> Case:
-        """Retain a case, or count it if an equal (key, template) pair is there already.
+    def add(self, item: RetainItem, provenance: Provenance, *, step: int) -> Case:
+        """Retain a case, or count its reward if an equal (key, template) pair is there already.
+
+        A step that several rewards have retained, as with a window of k > 1 steps, is one reward: it is counted
+        with the first (`RetainItem.retained`).
 
         Args:
-            key: one key, without a batch dimension.
+            item: with a key, of shape [...]; its situation is kept beside a new case.
             step: environment steps of the run so far; tells which case is the more recent one.
-            situation: kept beside a new case.
         """
+        key, action = item.key, item.action
+        assert key is not None, "an item without a key cannot be stored"
         pair = self._pair(key, action.template)
         known = self._known_case(pair)
         if known is not None:
-            known.rewarded += provenance.reward > 0
+            known.rewarded += provenance.reward > 0 and not item.retained
             known.last_step = step
             return known
         case = Case(
@@ -140,7 +142,7 @@ class CaseMemory:
             seeds=action.seeds,
         )
         self.index.add(key.unsqueeze(0))
-        case = self._put(case, pair, situation)
+        case = self._put(case, pair, item.situation)
         self._evict()
         return case
 
@@ -222,7 +224,7 @@ class CaseMemory:
         if provenance.reward > 0:
             self.failures.discard(item.key, item.action.template)
         elif failed:
-            self.failures.add(item.key, item.action, provenance, step=step, situation=item.situation)
+            self.failures.add(item, provenance, step=step)
 
     def stores(self) -> dict[str, CaseMemory]:
         """All that is remembered, by name."""

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 import torch
 from key_makers import contexts, many_cases, quantizer
-from parts import act
+from parts import act, item
 from test_memory import HERE, UNREWARDED
 
 from cbr_memory.memory import CaseMemory
@@ -51,7 +51,7 @@ def steps(kind: str, size: int, eviction: str) -> dict[str, float]:
 
     def add(number: int) -> None:
         cases[7919 * number % size].reused += 1
-        memory.add(new[number], act("take {}", "cup"), HERE, step=1)
+        memory.add(item(new[number], act("take {}", "cup")), HERE, step=1)
 
     add(ASKED)  # what is made when the memory is full for the first time
     times = {f"add, {eviction} leaves": milliseconds(add)}
@@ -95,6 +95,6 @@ def test_removing_one_at_a_time_makes_the_table_anew_a_few_times(kind):
     memory.index.keep = counting
     keys = quantizer(kind, DIM, PARTS).keys(contexts(2000, DIM, seed=1))
     for number, key in enumerate(keys):
-        memory.add(key, act("drop"), UNREWARDED, step=number)
+        memory.add(item(key, act("drop")), UNREWARDED, step=number)
     assert 1 <= made <= 8  # each time an eighth has left
     assert torch.equal(memory.index.keys(), keys)

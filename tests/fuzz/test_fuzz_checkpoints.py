@@ -13,7 +13,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from parts import act
+from parts import act, item
 
 from cbr_keys.codes import CodeIndex
 from cbr_memory.memory import CaseMemory
@@ -41,7 +41,7 @@ def write(folder: Path, games: int) -> Path:
     for number in range(2):
         for store in memory.stores().values():
             key = torch.tensor([number, games % 5], dtype=torch.uint8)
-            store.add(key, act("take {}", "cup"), ORIGIN, step=games, situation=SITUATION)
+            store.add(item(key, act("take {}", "cup"), SITUATION), ORIGIN, step=games)
     progress = Progress(games_played=games, env_steps=3 * games, recent_scores=[0.5])
     tensors = {"agent:w": torch.arange(3.0) + games, "agent:n": torch.tensor(games)}
     return save_checkpoint(folder, State(progress, tensors, {"numpy": {"agent": [games, 2**60]}}, memory.stores()))

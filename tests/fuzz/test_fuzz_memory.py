@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from key_makers import KINDS, contexts, quantizer
-from parts import act
+from parts import act, item
 from torch import Tensor
 
 from cbr_keys import places
@@ -225,7 +225,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self.step += 1
         key, origin = new_keys(self.kind, [chosen])[0], Provenance("game", 0, 1, self.step, reward)
         action = act(template, *["cup"] * template.count("{}"))
-        case = self.memory.add(key, action, origin, step=self.step, situation=situation)
+        case = self.memory.add(item(key, action, situation), origin, step=self.step)
         self.plain.add(key, template, origin, self.step, situation)
         assert case is self.memory.cases[self.plain.find(key, template)]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
+from parts import item
 from torch import Tensor
 
 from cbr_goals.config import EvidenceConfig, KernelConfig, NamesConfig
@@ -81,7 +82,7 @@ class Goals:
 
     def case(self, *names: str, game: str = "g", template: str = PUT, step: int = 0):
         action, origin = Action("", template, names, names), Provenance(game, 0, 0, step, 1.0)
-        return self.memory.add(self.keys(names)[0], action, origin, step=step)
+        return self.memory.add(item(self.keys(names)[0], action), origin, step=step)
 
     def tried(self, game: str, *names: str, right: bool = False, failed: bool = True, template: str = PUT) -> None:
         item = RetainItem(self.keys(names)[0], Action("", template, names, names), 0, float(right))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from parts import act
+from parts import act, item
 from torch import Tensor
 
 from cbr_keys.places import RemovesRows
@@ -173,7 +173,7 @@ class KeySuite(QuantizerSuite):
         stored = self.memory(quantizer, capacity=30)
         keys = quantizer.keys(normal(40, DIM))
         for step, key in enumerate(keys):
-            stored.add(key, act(f"take {step % 3} {{}}", "cup"), HERE, step=step)
+            stored.add(item(key, act(f"take {step % 3} {{}}", "cup")), HERE, step=step)
         stored.save(tmp_path)
         loaded = self.memory(quantizer, capacity=30)
         loaded.load(tmp_path)
@@ -182,8 +182,8 @@ class KeySuite(QuantizerSuite):
         queries = torch.cat([keys, quantizer.keys(normal(10, DIM, seed=9))])
         assert torch.equal(loaded.index.similarities(queries), stored.index.similarities(queries))
         for memory in (stored, loaded):  # a key is known again, and both go on alike
-            memory.add(keys[-1], act("take 0 {}", "cup"), HERE, step=50)
-            memory.add(quantizer.keys(normal(1, DIM, seed=11))[0], act("look"), HERE, step=51)
+            memory.add(item(keys[-1], act("take 0 {}", "cup")), HERE, step=50)
+            memory.add(item(quantizer.keys(normal(1, DIM, seed=11))[0], act("look")), HERE, step=51)
         assert [case.rewarded for case in loaded.cases] == [case.rewarded for case in stored.cases]
         assert max(case.rewarded for case in loaded.cases) > 1
         assert loaded.query(queries, threshold=0.1) == stored.query(queries, threshold=0.1)

@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from parts import item
 
 import cbrcore as cbr
 from cbr_cases.listing import CaseRow, neighbours_of, select, situation_lines
@@ -314,7 +315,7 @@ def test_neighbours_are_ordered_as_the_share_of_equal_codes(trained, cache_dir, 
                 key = memory.key_of(case)
                 key[:flipped] = (key[:flipped] + 1) % 8
                 action = replace(case, template=f"{case.template} {flipped}")
-                memory.add(key, action, case.provenance, step=0)
+                memory.add(item(key, action), case.provenance, step=0)
         for case in memory.cases:
             found = [(near.relevance, near.case) for near in neighbours_of(run.memory, case)]
             assert case not in [other for _, other in found]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from key_checks import HERE, FixedSuite, cosine_by_hand, normal
-from parts import act
+from parts import act, item
 
 from cbr_continuous.config import ContinuousContextConfig
 from cbr_continuous.quantizer import ContinuousContext
@@ -58,7 +58,7 @@ def test_the_oldest_contexts_leave_a_full_memory():
     """The cap of 5000 on Jericho is `memory.capacity`; here it is 3."""
     memory = CaseMemory(quantizer().index(), capacity=3)
     for step in range(5):
-        memory.add(torch.tensor([1.0, step]), act("take {}", "cup"), HERE, step=step)
+        memory.add(item(torch.tensor([1.0, step]), act("take {}", "cup")), HERE, step=step)
     assert memory.index.keys().tolist() == [[1.0, 2.0], [1.0, 3.0], [1.0, 4.0]]
     (found,) = memory.query(torch.tensor([[1.0, 0.0]]), threshold=0.1)
     assert (found[0].case.id, found[0].relevance) == (2, pytest.approx(0.2**0.5))

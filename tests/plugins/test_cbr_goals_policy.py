@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from goal_parts import PUT, Table
 from goal_parts import Goals as Cases
-from parts import act, observation
+from parts import act, item, observation
 
 from cbr_goals.config import GoalsConfig
 from cbr_goals.encoder import ANY_STATE
@@ -196,7 +196,7 @@ def episode_of(*cases: Action, **settings) -> Episode:
     episode.cases = Cases(Table(NAMES | {"player": [0.3, 0.3], "hall": [-0.3, 0.3], "yard": [0.3, -0.3]}))
     for number, action in enumerate(cases):
         key = episode.cases.keys(action.seeds)[0]
-        episode.cases.memory.add(key, action, Provenance("g", 0, 0, number, 1.0), step=number)
+        episode.cases.memory.add(item(key, action), Provenance("g", 0, 0, number, 1.0), step=number)
     episode.reuse = episode.policy.begin(retriever(episode.cases), learning=False)
     return episode
 

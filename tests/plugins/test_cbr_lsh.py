@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from key_checks import HERE, FixedSuite, cosine_by_hand, normal
-from parts import act
+from parts import act, item
 
 from cbr_lsh.config import HashedContextConfig
 from cbr_lsh.index import HashIndex
@@ -188,6 +188,6 @@ def test_similarity_is_the_cosine_of_the_contexts_in_doubles():
 def test_where_nothing_shares_a_bucket_nothing_is_retrieved():
     lsh = quantizer(tables=1, bits=1)
     memory = CaseMemory(lsh.index())
-    memory.add(torch.tensor([1.0, 2.0]), act("look"), HERE, step=0)
+    memory.add(item(torch.tensor([1.0, 2.0]), act("look")), HERE, step=0)
     found = memory.query(torch.tensor([[-1.0, -2.0], [2.0, 4.0]]), threshold=0)
     assert [len(matches) for matches in found] == [0, 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from parts import DenseIndex
+from parts import DenseIndex, item
 
 from cbr_memory.config import CaseMemoryConfig
 from cbr_memory.memory import CaseMemory, case_memory
@@ -36,6 +36,6 @@ def test_prototypes_are_the_different_keys_that_answer():
     seen = [(first, "take"), (first, "put"), (first, "take"), (second, "take"), (third, "take"), (fourth, "take")]
     for step, (key, template) in enumerate(seen):
         action = Action(template, template, ("cup",))
-        memory.add(torch.tensor(key), action, Provenance("game", 0, 1, step, 1.0), step=step)
+        memory.add(item(torch.tensor(key), action), Provenance("game", 0, 1, step, 1.0), step=step)
         told.append((len(memory), memory.facts()["prototypes"]))
     assert told == [(1, 1), (2, 1), (2, 1), (3, 2), (3, 3), (3, 3)]

@@ -14,7 +14,7 @@ import pytest
 import torch
 import toy_run
 import vl_convert
-from parts import TableEncoder
+from parts import TableEncoder, item
 from report_runs import LEVELS, TABLES, played, plugins, recipe_text, results, trained_run, twc_sweep, write_run
 
 from cbr_memory.memory import CaseMemory
@@ -221,7 +221,7 @@ def see_first_entities(retriever: Retriever) -> None:
     retriever.encoder = FirstEntity(dict(zip(old.names, old.rows.tolist(), strict=True)))
     shelved = retriever.view(Action.from_template(PUT, ["book", "shelf"]))
     (key,) = retriever.encoder.contexts_of_pairs([(None, shelved.seeds)]).detach()
-    retriever.memory.add(key, shelved, Provenance("books", 7, 3, 5, 1.0), step=1)
+    retriever.memory.add(item(key, shelved), Provenance("books", 7, 3, 5, 1.0), step=1)
 
 
 @pytest.mark.parametrize("kind", ["plain", "vote", "failures", "view"])

@@ -27,7 +27,8 @@ from cbrcore.interfaces import AgentInput, PolicyOutput
 
 @dataclass(frozen=True, kw_only=True)
 class Decoded(PolicyOutput):
-    """A policy, and what the decoders said beside it. A logit is the template's score + log pi of its objects.
+    """A policy, and what the decoders said beside it. A logit is the template's score + log pi of its objects
+    - log of how many admissible commands say the same.
 
     Attributes:
         query: [w], of the template decoder; see `DecoderAgent.template_scores`.

@@ -70,7 +70,8 @@ class Decoding:
 
     Attributes:
         query: [n, w]; the score of a template is its dot product with it.
-        scores: [C], input by input: of each command the score of its template + log pi of each of its objects.
+        scores: [C], input by input: of each command the score of its template + log pi of each of its objects. One
+            template with the same nodes is one output; commands that say it share it alike (- log their number).
         slots: slot by slot, of each input log pi over the nodes in its situations [R, padded N].
     """
 
@@ -135,7 +136,9 @@ class Decoders(nn.Module):
             taken = torch.cat(log_pi)[at.rows, [flat[c].objects[slot] for c in at.commands]]
             scores = scores.index_add(0, torch.tensor(at.commands, device=scores.device), taken)
             slots.append(log_pi)
-        return Decoding(query, scores, tuple(slots))
+        outputs, _ = distinct(zip(owner, flat, strict=True))
+        output = torch.tensor(outputs, dtype=torch.long, device=scores.device)
+        return Decoding(query, scores - output.bincount()[output].log(), tuple(slots))
 
     def _over(self, objects: Nodes, step: Tensor, counts: Sequence[int]) -> tuple[Tensor, ...]:
         """log pi over the nodes in the situations of each input [R, N], from d_j of all; `counts` of them each."""

@@ -132,6 +132,19 @@ def test_a_score_by_hand():
     torch.testing.assert_close(second.exp(), torch.tensor([[2.0, 1.0, 1.0]] * 2) / 4)  # after either object
 
 
+def test_commands_of_one_meaning_share_one_output():
+    """As above: TAKE of (1, 0) has the score ln 4/6, and it is one output, whichever of two words says it; another
+    input's command, and one with the objects the other way round, are others."""
+    memory = torch.tensor([[8 * math.log(2), 0.0]] * 2)
+    vectors = torch.tensor([[[1.0, 0.0], [0.0, 3.0], [0.0, 7.0]]] * 2)
+    objects = Nodes(vectors, torch.ones(2, 3, dtype=torch.bool))
+    take, put, back = Command(TAKE, (0,)), Command(PUT, (1, 2)), Command(PUT, (2, 1))
+    commands = [[take, put, take, back], [take]]
+    templates = torch.tensor([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
+    found = halving()(torch.zeros(2, 2), memory, templates, objects, commands).scores.exp()
+    torch.testing.assert_close(found, torch.tensor([4 / 12, 1 / 24, 4 / 12, 1 / 24, 4 / 6]))
+
+
 def slowly(made: Decoders, state: Tensor, memory: Tensor, template: Tensor, objects: Tensor, rows: Any) -> Tensor:
     """The score of one command of one input, word for word as it is defined: state, memory, template [w], objects
     [N, w]."""
@@ -165,6 +178,7 @@ def test_all_at_once_is_one_by_one():
     found = made(state, memory, templates, Nodes(*pad(torch.cat(nodes), SIZES)), COMMANDS)
     expected = [
         slowly(made, state[i], memory[i], words[command.template], nodes[i], command.objects)
+        - math.log(group.count(command))
         for i, group in enumerate(COMMANDS)
         for command in group
     ]
@@ -244,6 +258,17 @@ def test_pi_is_what_is_generated_given_that_it_is_admissible(build: Build):
     assert float(generated.sum()) == pytest.approx(1, abs=1e-5)
     kept = generated[[EVERYTHING.index(action) for action in SHIRT.admissible]]
     torch.testing.assert_close(some.logits.softmax(0), kept / kept.sum(), atol=1e-5, rtol=1e-4)
+
+
+def test_a_second_word_for_an_object_makes_it_no_more_probable(build: Build):
+    """ "take top" means the shirt: the two commands have together what one had, and the others what they had."""
+    agent, taken = decoder(build), Action.from_template(TAKE, ["shirt"])
+    synonym = replace(taken, text="take top", entities=("top",))
+    plain = replace(SHIRT, admissible=(Action.from_template(LOOK, ()), taken))
+    both = replace(SHIRT, admissible=(*plain.admissible, synonym))
+    assert sight(both).commands[1] == sight(both).commands[2]
+    one, two = (output.logits.softmax(0) for output in decoded(agent, plain, both))
+    torch.testing.assert_close(two, torch.stack([one[0], one[1] / 2, one[1] / 2]), atol=1e-6, rtol=1e-5)
 
 
 def test_a_template_is_judged_without_its_objects_and_an_object_after_its_template(build: Build):

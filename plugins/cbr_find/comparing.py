@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cbr_report.facts import UNKNOWN, games_digest
 from cbr_sweep.differences import differences, flat
+from cbr_sweep.finished import lacks
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.recipe.text import parse
-from cbrcore.runs.folder import RESULTS_FILE, TIMING_FILE, damaged, read_json, stored_recipe
+from cbrcore.runs.folder import RESULTS_FILE, TIMING_FILE, damaged, read_json, run_command, stored_recipe
 
 NOT_COMPARED = ("directory",)
 """Where relative paths start makes no other run."""
@@ -57,7 +59,10 @@ def compare_runs(folders: Sequence[Path]) -> Compared:
     if len(folders) < 2:
         raise CbrError("name two runs or more", hint="cbr compare RUN RUN; which there are: cbr runs")
     recipes, notes = [_recipe(folder) for folder in folders], list[str]()
-    found = [_figures(folder, notes) for folder in folders]
+    results = [_results(*each, notes) for each in zip(folders, recipes, strict=True)]
+    notes += _other_games(folders, results)
+    apart = len({mode for each in results for mode in _main_modes(each)}) > 1
+    found = [_figures(*each, notes, name_modes=apart) for each in zip(folders, results, strict=True)]
     settings, unset = _settings(recipes)
     return Compared(tuple(folders), settings, _side_by_side(found), notes, unset)
 
@@ -86,15 +91,45 @@ def _settings(recipes: Sequence[Plain]) -> tuple[dict[str, list[Any]], frozenset
 # -- figures -----------------------------------------------------------------------------------------------------
 
 
-def _figures(folder: Path, notes: list[str]) -> dict[str, dict[str, float]]:
-    """Group -> name -> number, of whatever can be read."""
+def _results(folder: Path, recipe: Plain, notes: list[str]) -> Any:
+    """What results.json holds; None if there is none, or it is damaged. Notes an unfinished training, too."""
     notes += [f"{folder}: {fault}" for fault in damaged(folder)]
-    found: dict[str, dict[str, float]] = {}
+    go_on = f"go on with: {run_command('run --resume', folder)}"
     if not (folder / RESULTS_FILE).is_file():
-        notes.append(f"{folder}: not finished (no {RESULTS_FILE}); go on with: cbr run --resume {folder}")
-    else:
-        results = _json(folder / RESULTS_FILE, notes)
-        found["evaluation"] = dict(_numbers(_evaluation(results)))
+        notes.append(f"{folder}: not finished (no {RESULTS_FILE}); {go_on}")
+        return None
+    results, short = _json(folder / RESULTS_FILE, notes), None
+    with suppress(LookupError, TypeError, AttributeError):
+        short = lacks(results, recipe["run"].get("episodes"), recipe["run"].get("env_steps"))
+    if short is not None:
+        notes.append(f"{folder}: measured before its training was over (after {short}); {go_on}")
+    return results
+
+
+def _other_games(folders: Sequence[Path], results: Sequence[Any]) -> list[str]:
+    """Runs whose games are not those of the first one, in name or in content."""
+    known = []
+    for folder, each in zip(folders, results, strict=True):
+        with suppress(AttributeError):  # no results, or not what a run writes
+            known.append((folder, games_digest(each)))
+    known = [(folder, digest) for folder, digest in known if digest != UNKNOWN]
+    if len({digest for _, digest in known}) < 2:
+        return []
+    others = ", ".join(str(folder) for folder, digest in known if digest != known[0][1])
+    return [f"not the same games as in {known[0][0]}, in name or in content: {others}"]
+
+
+def _main_modes(results: Any) -> list[str]:
+    splits = _at(results, "evaluation")
+    modes = [_at(splits, split, "mode") for split in splits] if isinstance(splits, dict) else []
+    return [mode for mode in modes if isinstance(mode, str)]
+
+
+def _figures(folder: Path, results: Any, notes: list[str], *, name_modes: bool) -> dict[str, dict[str, float]]:
+    """Group -> name -> number, of whatever can be read. `name_modes`: say of the main mode, too, which it is."""
+    found: dict[str, dict[str, float]] = {}
+    if results is not None:
+        found["evaluation"] = dict(_numbers(_evaluation(results, name_modes=name_modes)))
         found["training"] = dict(_numbers(_training(results)))
     if (folder / TIMING_FILE).is_file():
         found["timing"] = dict(_numbers(_timing(_json(folder / TIMING_FILE, notes))))
@@ -115,14 +150,15 @@ def _numbers(figures: Figures) -> Iterator[tuple[str, float]]:
     yield from ((name, value) for name, value in figures if type(value) in (int, float))
 
 
-def _evaluation(results: Any) -> Figures:
+def _evaluation(results: Any, *, name_modes: bool) -> Figures:
     """The agent's figures in its main mode, in the others, and the uniform random policy's, split by split."""
     splits = _at(results, "evaluation")
     for split in splits if isinstance(splits, dict) else ():
         for mode in ("", *MODES):
             of = _at(splits, split, *([mode] if mode else []))
+            shown = mode or (_at(of, "mode") if name_modes else "")
             for key, title in MEASURED:
-                yield f"{split.upper()} {title}{f' ({mode})' if mode else ''}", _at(of, key, "mean")
+                yield f"{split.upper()} {title}{f' ({shown})' if shown else ''}", _at(of, key, "mean")
     for key, title in MEASURED[:2]:
         yield f"gap of {title}", _at(results, "ood_gap", key)
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from cbr_paper.belong import Paper
 from cbr_paper.section import beside_the_paper
-from cbr_report.runs import Group, Runs
+from cbr_report.comparable import remarks
+from cbr_report.measures import points, protocol_of
+from cbr_report.runs import ENVIRONMENT, Group, Runs
 from cbr_report.statistics import summarize
 from cbr_report.tables import NOTHING, columns, mean_std, number, text_columns
 from cbrcore import Section, Table
@@ -68,31 +70,44 @@ def known_games(paper: Paper) -> dict[str, Known]:
     return found
 
 
-def protocol_of(group: Group) -> str:
-    """ "P1" or "P2"; what an older run does not say is P1."""
-    told = str(group.results_at("protocol", "handicaps").get("protocol", "P1"))
-    return told.partition(":")[0]
+def ways_to_play(groups: Sequence[Group]) -> dict[Group, str]:
+    """ "max_steps 400": of each group the settings of its environment, but for the game and what its protocol is,
+    that are not the same for all of them at a game; empty where all play alike."""
+    aside = {GAME, f"{ENVIRONMENT}games_dir", f"{ENVIRONMENT}seed"}
+    by_game: dict[Any, list[Group]] = {}
+    for group in groups:
+        by_game.setdefault(group.settings[GAME], []).append(group)
+    paths = dict.fromkeys(path for group in groups for path in group.settings if path.startswith(ENVIRONMENT))
+    apart = [
+        path
+        for path in paths
+        if path not in aside
+        and any(len({str(group.settings.get(path)) for group in same}) > 1 for same in by_game.values())
+    ]
+    return {
+        group: ", ".join(f"{path.removeprefix(ENVIRONMENT)} {group.settings.get(path, '-')}" for path in apart)
+        for group in groups
+    }
 
 
-def measured(group: Group) -> list[float]:
-    """The score of each run by its own protocol."""
-    if protocol_of(group) == "P1":
-        return group.numbers("training", "avg_score_last_100")
-    return group.numbers("evaluation", "train", "score", "mean")
+def _named(group: Group, way: str) -> str:
+    return f"{group.agent} ({way})" if way else group.agent
 
 
 def games_table(groups: Sequence[Group], known: dict[str, Known]) -> Table:
-    """A row for each agent at each game."""
+    """A row for each agent at each game, and for each way to play it."""
+    ways = ways_to_play(groups)
     rows = []
     for group in sorted(groups, key=lambda group: list(known).index(str(group.settings[GAME]))):
         game = str(group.settings[GAME])
-        about, scores, own = known[game], measured(group), protocol_of(group)
+        about, scores, own = known[game], points(group)[0].of(group), protocol_of(group)
+        name = _named(group, ways[group])
         shown = mean_std(summarize(scores), 1)
         share = number(fmean(scores) / about.ceiling, 2) if scores else NOTHING
         best = group.numbers("training", "best_score")
         rows.append(
             (
-                game, group.agent, shown if own == "P1" else NOTHING, shown if own == "P2" else NOTHING,
+                game, name, shown if own == "P1" else NOTHING, shown if own == "P2" else NOTHING,
                 number(max(best), 0) if best else NOTHING,
                 random_score(group), number(about.ceiling, 0), share, number(about.maximum, 0),
                 NOTHING if about.paper is None else number(about.paper, 1), number(about.paper_best, 1),
@@ -111,6 +126,7 @@ def games_table(groups: Sequence[Group], known: dict[str, Known]) -> Table:
         note="Mean ± standard deviation over runs. Ceiling: what the published walkthrough has after 100 commands."
         " Best of the paper: of all agents in its Table 3. Best published: of any agent that we know of, under any"
         " protocol and budget.",
+        remarks=remarks(groups),
     )  # fmt: skip
 
 
@@ -121,11 +137,15 @@ def random_score(group: Group) -> str:
 
 
 def means_table(groups: Sequence[Group], known: dict[str, Known]) -> Table:
-    """For each agent and protocol the mean share of the maximum over its games, beside others at the same ones."""
+    """For each agent, way to play and protocol the mean share of the maximum over its games, beside others at the
+    same ones."""
+    ways = ways_to_play(groups)
+    alike: dict[tuple[str, str], list[Group]] = {}
+    for group in groups:
+        alike.setdefault((_named(group, ways[group]), protocol_of(group)), []).append(group)
     rows: list[tuple[str, ...]] = []
-    for agent, protocol in dict.fromkeys((group.agent, protocol_of(group)) for group in groups):
-        same = [group for group in groups if (group.agent, protocol_of(group)) == (agent, protocol)]
-        scores = {str(group.settings[GAME]): fmean(found) for group in same if (found := measured(group))}
+    for (agent, protocol), same in alike.items():
+        scores = {str(each.settings[GAME]): fmean(found) for each in same if (found := points(each)[0].of(each))}
         if scores:
             others: list[dict[str, Any]] = [
                 {game: known[game].paper or 0.0 for game in scores},
@@ -146,6 +166,7 @@ def means_table(groups: Sequence[Group], known: dict[str, Known]) -> Table:
         tuple(rows),
         note="The other columns are means over the same games. Two of them take the best agent of each game: no"
         " agent has them all.",
+        remarks=remarks(groups),
     )
 
 

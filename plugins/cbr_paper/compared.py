@@ -10,6 +10,7 @@ from cbr_paper.deviations import deviations
 from cbr_paper.paper import PaperCell, PaperTable, PaperValue
 from cbr_paper.paper_file import Metric
 from cbr_report.comparable import baselines, handicap_marks, protocol_marks, remarks
+from cbr_report.measures import LAST_100, points
 from cbr_report.runs import Group
 from cbr_report.statistics import Summary, summarize
 from cbr_report.tables import NOTHING, mean_std, number
@@ -57,7 +58,7 @@ def _table(table: PaperTable, first: PaperTable, paper: Paper) -> Table:
     return Table(
         f"paper_{table.id}",
         f"{table.where}: {table.title}",
-        (*_row_columns(table), *_columns(table)),
+        (*_row_columns(table), *_columns(table, marked=_comparable(_claimed(table, paper)))),
         (*_rows(table, paper), *_reference_rows(table, paper)),
         note=f"{_says(table)}Each cell twice: as the paper prints it, and ours (over so many runs).{same}",
         remarks=(*(() if same else _remarks(table, paper)), *_deviations(table, paper)),
@@ -79,14 +80,21 @@ def _row_columns(table: PaperTable) -> list[Column]:
     return [Column(titles.get(key, key), "text" if key == "variants" else "text group") for key in keys]
 
 
-def _columns(table: PaperTable) -> Iterator[Column]:
+def _comparable(groups: Sequence[Group]) -> bool:
+    """Whether the best of ours can be told: all were measured alike, and trained for as long; what an agent with
+    cases plays before, to pretrain its retriever, belongs to it."""
+    return len({group.budget.partition(" + ")[0] for group in groups}) < 2 and not protocol_marks(groups)
+
+
+def _columns(table: PaperTable, *, marked: bool) -> Iterator[Column]:
+    """`marked`: whether the best of ours is; that of the paper is in any case."""
     for column, cell in zip(table.columns, table.cells[0], strict=True):
         words = [_word(key, word, cell, table) for key, word in column.items()]
         title = " ".join(words)
         better = f" {cell.metric.better}" if _rows_are_agents(table) else ""
         yield Column(f"{title}, paper", f"paper{better}")
         if "cited" not in column:
-            yield Column(f"{title}, ours", f"ours{better}")
+            yield Column(f"{title}, ours", f"ours{better if marked else ''}")
 
 
 def _word(key: str, word: str, cell: PaperCell, table: PaperTable) -> str:
@@ -123,9 +131,13 @@ def ours(cell: PaperCell, claim: Claim | None) -> str:
 
 
 def our_summary(cell: PaperCell, group: Group) -> Summary | None:
-    """The number that the cell is about, over the group's runs. A gap is of two means, so it has no deviation."""
+    """The number that the cell is about, over the group's runs; of scores the one by their protocol, P1 or P2.
+
+    A gap is of two means, so it has no deviation.
+    """
     if not cell.metric.gap:
-        return summarize(group.numbers(*cell.metric.keys(cell.split)))
+        keys = cell.metric.keys(cell.split)
+        return summarize(points(group)[0].of(group) if keys[-1] == LAST_100 else group.numbers(*keys))
     gap = gap_of(group, cell.metric)
     if gap is None:
         return None

@@ -123,7 +123,7 @@ def not_alike(place: str, groups: Sequence[Group]) -> list[str]:
     found = []
     if budgets_differ(groups):
         told = _by_value(groups, lambda group: group.budget)
-        found.append(f"{place}: not trained alike ({told}); the best is marked among agents of one budget")
+        found.append(f"{place}: not trained alike ({told})")
     for what in groups[0].measured:
         told = _by_value(groups, lambda group, what=what: group.measured[what])  # type: ignore[misc]
         if len({group.measured[what] for group in groups}) > 1:

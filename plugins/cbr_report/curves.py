@@ -53,7 +53,9 @@ def _line(run: Run, key: str, *, smooth: bool) -> tuple[Values, Values] | None:
         return None
     x, y = np.array(pairs).T
     x = x + run.pretraining_steps
-    return x, trailing_mean(y, max(1, round(len(y) * WINDOW))) if smooth else y
+    y = trailing_mean(y, max(1, round(len(y) * WINDOW))) if smooth else y
+    places, at = np.unique(x, return_inverse=True)  # games that are played at the same time end at one step
+    return places, np.bincount(at, weights=y) / np.bincount(at)
 
 
 def trailing_mean(values: Sequence[float] | Values, window: int) -> Values:

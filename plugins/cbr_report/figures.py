@@ -234,8 +234,9 @@ def reuse_figure(groups: Sequence[Group]) -> Figure | None:
 
 
 def _bar(panel: str, series: str, name: str, found: Summary) -> Row:
+    """A share: neither it nor its deviation leaves 0 to 1."""
     spread = found.std
-    low, high = (None, None) if spread is None else (max(found.mean - spread, 0.0), found.mean + spread)
+    low, high = (None, None) if spread is None else (max(found.mean - spread, 0.0), min(found.mean + spread, 1.0))
     return {"panel": panel, "series": series, "name": name, "value": found.mean, "low": low, "high": high}
 
 

@@ -87,7 +87,8 @@ def _sweep(folder: Path, notes: list[str]) -> SweepFile | None:
         data = read_json(folder / SWEEP_FILE)
         runs = {run["id"]: {axis: str(choice) for axis, choice in run["choices"].items()} for run in data["runs"]}
         recipe = str(data.get("recipe") or f"{data['name']}.yaml")
-        return SweepFile(folder, recipe, runs, str(data.get("path") or recipe))
+        options = tuple(str(word) for word in data.get("options", ()))
+        return SweepFile(folder, recipe, runs, str(data.get("path") or recipe), options)
     except (CbrError, KeyError, TypeError, AttributeError) as error:
         notes.append(f"{folder / SWEEP_FILE}: damaged ({_short(error)}); its runs are taken as they are")
         return None

@@ -55,23 +55,30 @@ def split_measures(split: str, mode: str = "") -> list[Measure]:
     ]
 
 
-def points() -> list[Measure]:
-    """What the paper measures on Jericho, and the best score."""
-    return [
-        Measure("Last 100 episodes", ("training", LAST_100), 2, "higher"),
-        Measure("Best", ("training", "best_score"), 2, "higher"),
-    ]
+def protocol_of(group: Group) -> str:
+    """ "P1" or "P2"; what an older run does not say is P1."""
+    told = str(group.results_at("protocol", "handicaps").get("protocol", "P1"))
+    return told.partition(":")[0]
+
+
+def points(group: Group) -> list[Measure]:
+    """What the paper measures on Jericho, and the best score. Under P2 each episode has a chance of its own: what
+    counts is the evaluation, with seeds that were never trained on."""
+    main = Measure("Last 100 episodes", ("training", LAST_100), 2, "higher")
+    if protocol_of(group) == "P2" and group.splits:
+        main = Measure("Evaluation", ("evaluation", group.splits[-1], "score", "mean"), 2, "higher")
+    return [main, Measure("Best", ("training", "best_score"), 2, "higher")]
 
 
 def main_measure(group: Group) -> Measure:
     """The one by which agents of a place are compared: the score, or the steps on the last split (OUT)."""
-    return points()[0] if in_points(group) else split_measures(group.splits[-1])[0]
+    return points(group)[0] if in_points(group) else split_measures(group.splits[-1])[0]
 
 
 def measures_of(group: Group) -> list[Measure]:
     """All that its runs measured."""
     if in_points(group):
-        return points()
+        return points(group)
     return [measure for split in group.splits for measure in split_measures(split)]
 
 

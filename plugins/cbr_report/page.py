@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TEMPLATES = Path(__file__).parent / "templates"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 """The browser is told to fetch nothing."""
-REFERENCES = ("uniform random", "optimal")
+REFERENCES = re.compile(r"(uniform random|optimal)( \(.*\))?", re.DOTALL)
 """Agents that no run of ours trained; what is told apart stands in brackets behind."""
 NUMBER = re.compile(r"\[?\s*([-+]?\d+(?:\.\d+)?)")
 
@@ -67,7 +67,7 @@ def _variables(scheme: str) -> Markup:
 
 def is_reference(row: Sequence[str]) -> bool:
     """Whether the row is of the uniform random or the optimal agent."""
-    return any(cell.startswith(REFERENCES) for cell in row[:2])
+    return any(REFERENCES.fullmatch(cell) for cell in row[:2])
 
 
 def key_column(table: Table) -> int:

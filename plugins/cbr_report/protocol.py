@@ -10,7 +10,7 @@ from typing import Any
 from cbr_report.runs import Group, Run, SweepFile
 from cbr_report.tables import NOTHING, text_columns
 from cbrcore import Column, Table
-from cbrcore.runs.folder import RECIPE_FILE
+from cbrcore.runs.folder import RECIPE_FILE, plugin_files
 
 NOT_PROTOCOL = ("games", "seed", "handicaps")
 
@@ -95,14 +95,20 @@ def commands(
         ]
     for group in groups:
         if group.runs[0].sweep is None:
-            seeds = " ".join(str(run.seed) for run in group.runs)
-            recipe = shlex.quote(str(group.runs[0].path / RECIPE_FILE))
+            seeds = " ".join(dict.fromkeys(str(run.seed) for run in group.runs))
+            words = [str(group.runs[0].path / RECIPE_FILE), *_with_files(group.runs[:1])]
             lines += [
                 f"# {group.agent}, {group.place}",
-                f"for seed in {seeds}; do cbr run {recipe} --seed $seed --out NEW_FOLDER-$seed; done",
+                f"for seed in {seeds}; do cbr run {shlex.join(words)} --seed $seed --out NEW_FOLDER-$seed; done",
             ]
-    named = " ".join(shlex.quote(str(folder)) for folder in folders)
-    return [*lines, "# this page", f"cbr report {named} --out {shlex.quote(str(out))}"]
+    page = ["cbr", "report", *map(str, folders), *_with_files(run for each in groups for run in each.runs)]
+    return [*lines, "# this page", shlex.join([*page, "--out", str(out)])]
+
+
+def _with_files(runs: Iterable[Run]) -> list[str]:
+    """The options that name the loose plugin files of these runs."""
+    files = dict.fromkeys(file for run in runs for file in plugin_files(run.path))
+    return [word for file in files for word in ("--plugin", file)]
 
 
 def _of(group: Group, name: str) -> Any:

@@ -219,17 +219,19 @@ class SweepFile:
         recipe: file name of its recipe.
         runs: run id -> axis -> choice as text.
         typed: the recipe's path, as it was given.
+        options: what was typed besides, as to which runs these are; older sweeps did not write it down.
     """
 
     folder: Path
     recipe: str
     runs: Mapping[str, Mapping[str, str]]
     typed: str
+    options: tuple[str, ...] = ()
 
     @property
     def command(self) -> str:
         """Makes its runs, or goes on with them."""
-        return shlex.join(["cbr", "sweep", self.typed, "--out", str(self.folder)])
+        return shlex.join(["cbr", "sweep", self.typed, *self.options, "--out", str(self.folder)])
 
 
 def by_place(groups: Sequence[Group]) -> Iterator[tuple[str, list[Group]]]:

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from cbr_report.charts import can_draw
 from cbr_report.comparable import remarks
+from cbr_report.comparisons import comparison_tables
 from cbr_report.figures import curve_figures, gap_figure, interval_figure, reuse_figure
 from cbr_report.protocol import protocol_tables
-from cbr_report.results import comparison_tables, result_tables
+from cbr_report.results import result_tables
 from cbr_report.runs import Runs
 from cbrcore import Figure, Section, Table
 

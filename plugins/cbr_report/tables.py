@@ -13,8 +13,8 @@ from cbr_report.texts import one_line, shown
 from cbrcore import Column, Table
 from cbrcore.tables import markdown
 
-NUMBERS = re.compile(r"[-+]?\d+(\.\d+)?( ± \d+(\.\d+)?)?( \(\d+( of \d+ games)?\))?")
-"""What a cell with a number may be."""
+NUMBERS = re.compile(r"[-+]?\d+(\.\d+)?( ± \d+(\.\d+)?)?( \(\d+( of \d+ games)?\))?( \[[A-Z\d, ]+\])?")
+"""What a cell with one number may be; "-1 / -2" is a formula to a spreadsheet."""
 NOTHING = "–"
 """Where there is no number, or too few runs for it."""
 

@@ -142,8 +142,16 @@ class SweepFolder:
         found = differences(plain_recipe(before) | where, plain_recipe(item.recipe) | where)
         return "; ".join(map(str, found))
 
-    def begin(self, name: str, recipe: Path, runs: Sequence[SweepRun], planned: Sequence[PlannedRun]) -> None:
-        """Write sweep.json, and the recipe of each planned run.
+    def begin(
+        self,
+        name: str,
+        recipe: Path,
+        runs: Sequence[SweepRun],
+        planned: Sequence[PlannedRun],
+        *,
+        typed: Sequence[str] = (),
+    ) -> None:
+        """Write sweep.json, with the options that were `typed`, and the recipe of each planned run.
 
         Runs of an earlier call with other axes stay in sweep.json as long as they have a folder.
 
@@ -154,7 +162,7 @@ class SweepFolder:
         now = {run.id: _entry(run) for run in runs}
         with FileLock(self.path / LOCK_FILE):
             earlier = [entry for entry in (self._of(name) or {"runs": []})["runs"] if self._is_kept(entry, now)]
-            file = {"recipe": recipe.name, "path": str(recipe)}  # its name, and what was typed
+            file = {"recipe": recipe.name, "path": str(recipe), "options": list(typed)}
             data = {"schema": 1, "name": name, **file, "runs": [*earlier, *now.values()]}
             write_atomically(self.path / SWEEP_FILE, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
         (self.path / JOBS).mkdir(exist_ok=True)

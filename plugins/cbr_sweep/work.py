@@ -44,9 +44,16 @@ def execute(plan: SweepPlan, launcher: Launcher, options: Options) -> str:
         Interrupted, RunFailed: see `SweepWork.work`.
     """
     recipe = plan.request.recipe
-    plan.folder.begin(recipe.name, plan.request.file, expand(recipe), plan.planned)
+    plan.folder.begin(recipe.name, plan.request.file, expand(recipe), plan.planned, typed=_typed(plan, options))
     with view() as shown, graceful_interrupt() as stop:
         return SweepWork(plan.folder, plan.planned, launcher, shown, stop, options).work()
+
+
+def _typed(plan: SweepPlan, options: Options) -> list[str]:
+    """The options that say which runs these are: without them the command would make others."""
+    seed = [] if plan.request.seed is None else ["--seed", str(plan.request.seed)]
+    sets = [word for each in plan.request.sets for word in ("--set", each)]
+    return [*sets, *seed, *(word for file in options.plugins for word in ("--plugin", str(file)))]
 
 
 class SweepWork:

@@ -104,6 +104,49 @@ def test_json(make, here):
     assert found["figures"]["timing"]["seconds"] == [60.0, 60.0]
 
 
+def changed(run: Path, change) -> Path:
+    found = json.loads((run / "results.json").read_text())
+    change(found)
+    (run / "results.json").write_text(json.dumps(found))
+    return run
+
+
+def test_a_run_that_was_measured_before_it_was_trained_to_its_end_is_noted(make, here):
+    one, two = make("one", "text", 0, "run.episodes=3"), make("two", "text", 0)
+    for run, plays in ((one, 3), (two, 7)):  # of one game: a pass is a play
+        changed(run, lambda found, plays=plays: found["training"].update(episodes=plays))
+    done = here("compare", one, two)
+    said = (
+        "two: measured before its training was over (after 7 of 100 game plays); go on with: cbr run --resume two"
+    )
+    assert done.stderr.count("note:") == 1
+    assert said in done.stderr
+
+
+def test_other_games_are_noted(make):
+    one, two, three = (make(name, "text", 0) for name in ("one", "two", "three"))
+    changed(three, lambda found: found["protocol"]["games"]["train"]["one"].update(sha256="0" * 64))
+    assert compare_runs([one, two]).notes == []
+    (note,) = compare_runs([one, two, three]).notes
+    assert note == "not the same games as in one, in name or in content: three"
+
+
+def test_figures_of_one_mode_stand_in_one_row(make):
+    """One run plays sampled first, the other greedy: their numbers are compared mode by mode."""
+
+    def other_way_round(found):
+        for split, played_ in found["evaluation"].items():
+            greedy = played_.pop("greedy") | {"mode": "greedy", "random": played_.pop("random")}
+            found["evaluation"][split] = greedy | {"sampled": played_}
+
+    one, two = make("one", "text", 0), changed(make("two", "text", 0), other_way_round)
+    figures = compare_runs([one, two]).figures["evaluation"]
+    assert figures["IN #steps (sampled)"] == [8.0, 8.0]
+    assert figures["IN #steps (greedy)"] == [18.0, 18.0]
+    assert figures["IN #steps (random)"] == [40.0, 40.0]
+    assert "IN #steps" not in figures
+
+
 def test_an_unfinished_run_and_a_damaged_file_are_noted(make, here):
     one, two, three = make("one", "text", 0), make("two", "text", 1), make("three", "text", 2)
     (two / "results.json").unlink()

@@ -69,6 +69,15 @@ def test_points_stand_for_shares_where_games_are_told_by_points(folder):
     assert row.numbers == {"score, last 100": 13.0}
 
 
+def test_under_p2_the_score_is_that_of_the_evaluation(folder):
+    recipe = recipe_text("jericho_33.yaml", "bike_cbr-game=zork1-seed=0", "environment.seed=episode")
+    found = results(3, {"train": played(100, 7.5)}, game={"initial_score": 0, "max_score": 350})
+    found["training"] |= {"episodes": 1000, "env_steps": 100_000}
+    found["protocol"]["handicaps"]["protocol"] = "P2: a seed for each episode"
+    row = row_of(write_run(folder / "zork1", recipe, found))
+    assert (row.figures, row.numbers) == ("score 7.5 (evaluation, P2)", {"score, evaluation": 7.5})
+
+
 def test_a_real_run_that_failed_was_stopped_or_is_done(folder, here, monkeypatch):
     codes = [toy(here, folder / name, monkeypatch, trouble).returncode for name, trouble in
              {"torn": "4:raise ValueError('torn')", "stopped": "4:stop", "whole": ""}.items()]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,28 @@ def test_the_protocols_stand_apart(tmp_path):
     assert sorted(row[2:4] for row in games.rows) == [("10.0", "–"), ("–", "7.2")]
     assert sorted(row[1] for row in means.rows) == ["P1", "P2"]
     assert f"{7.25 / 350:.1%}" in {row[3] for row in means.rows}
+
+
+def test_ways_to_play_stand_apart(tmp_path):
+    """One agent at one game with 100 and with 400 steps: two rows, and two means."""
+    add_run(tmp_path / "runs", "zork1", 0)
+    add_run(tmp_path / "runs", "zork1", 3, "environment.max_steps=400")
+    games, means = section_of(tmp_path / "runs").parts
+    for table, at in ((games, 2), (means, 3)):
+        scores = {row[0 if table is means else 1]: row[at] for row in table.rows}
+        shown = ("10.0", "13.0") if table is games else (f"{10 / 350:.1%}", f"{13 / 350:.1%}")
+        assert scores == {"BiKE + CBR (max_steps 100)": shown[0], "BiKE + CBR (max_steps 400)": shown[1]}
+        assert any("other settings (max_steps 100 / 400)" in remark for remark in table.remarks)
+
+
+def test_a_run_that_was_stopped_is_remarked(tmp_path):
+    add_run(tmp_path / "runs", "zork1", 0)
+    (run,) = (tmp_path / "runs").iterdir()
+    found = json.loads((run / "results.json").read_text())
+    found["training"] |= {"env_steps": 160}
+    (run / "results.json").write_text(json.dumps(found))
+    for table in section_of(tmp_path / "runs").parts:
+        assert any("160 of 100000 steps" in remark for remark in table.remarks)
 
 
 def test_other_games_have_no_such_page(tmp_path):

@@ -7,6 +7,7 @@ import shutil
 import statistics
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -28,16 +29,20 @@ from report_runs import (
 from cbr_paper.belong import Paper, read_paper
 from cbr_paper.compared import paper_tables
 from cbr_paper.paper import load_paper
+from cbr_report.comparisons import comparison_tables
 from cbr_report.curves import curve_of
 from cbr_report.figures import curve_figures, reuse_figure, share_of, styles_of
 from cbr_report.folders import read_folders
-from cbr_report.measures import total_steps
+from cbr_report.measures import main_measure, total_steps
 from cbr_report.names import OwnWords, name_runs
-from cbr_report.protocol import protocol_tables
-from cbr_report.results import comparison_tables, result_tables
+from cbr_report.page import best_cells
+from cbr_report.protocol import commands, protocol_tables
+from cbr_report.results import result_tables
 from cbr_report.runs import Group, Runs, group, seedless
+from cbr_report.specs import figure_data
 from cbr_report.tables import as_csv, as_markdown
 from cbr_report.write import write_report
+from cbrcore import Section
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.runs.files import seal
 
@@ -149,6 +154,20 @@ def test_an_unfinished_run_says_how_to_go_on(run):
     ]
 
 
+def test_the_commands_name_plugin_files_and_each_seed_once(run):
+    """A run that was started with a loose plugin file, and another one of the same seed."""
+    again = run.with_name("again")
+    shutil.copytree(run, again)
+    for folder in (run, again):
+        starts = [{"plugin_files": {"/lab/my part.py": "12"}}]
+        (folder / "versions.json").write_text(json.dumps({"starts": starts}))
+    groups, _ = groups_of(run, again, paper=False)
+    _, again_, *_, page = commands(groups, [], [run], Path("page.html"))
+    words = f"cbr run {run}/recipe.yaml --plugin '/lab/my part.py' --seed $seed --out NEW_FOLDER-$seed"
+    assert again_ == f"for seed in 0; do {words}; done"
+    assert page == f"cbr report {run} --plugin '/lab/my part.py' --out page.html"
+
+
 def test_what_a_sweep_still_lacks_is_one_note(sweep, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(sweep, copy)
@@ -161,6 +180,12 @@ def test_what_a_sweep_still_lacks_is_one_note(sweep, tmp_path):
     (copy / "sweep.json").write_text(json.dumps(written))
     (note,) = read_folders([copy]).notes
     assert note.endswith(f"cbr sweep 'my recipes/twc.yaml' --out {copy}")
+    written |= {"options": ["--set", "run.episodes=1", "--plugin", "my part.py"]}
+    (copy / "sweep.json").write_text(json.dumps(written))
+    (note,) = read_folders([copy]).notes
+    assert note.endswith(
+        f"cbr sweep 'my recipes/twc.yaml' --set run.episodes=1 --plugin 'my part.py' --out {copy}"
+    )
 
 
 def test_a_damaged_sweep_file_costs_its_words_alone(sweep, tmp_path):
@@ -520,9 +545,56 @@ def test_scores_of_jericho_stand_beside_the_cited_ones(tmp_path):
     table = table_named(paper_tables(numbers), "paper_jericho_33")
     assert table.rows == (("zork1", "350", "102", "9.9", "32.6", "34", "38.3", "38.8", "44.3", "10.5 ± 0.7 (2)"),)
     points = table_named(result_tables(groups), "points")
+    assert not any("training episodes" in remark for remark in points.remarks)
     assert points.rows == (
         ("zork1", "BiKE + CBR", "2", "10.50 ± 0.71", "20.50 ± 0.71", "0", "0.50 ± 0.00", "350"),
     )
+
+
+def zork_runs(
+    folder: Path, scores: dict[str, tuple[float, float]], *, protocol: str, **training: float
+) -> list[Path]:
+    """Of each agent a run with this score while training and this one in the evaluation."""
+    change = ["environment.seed=episode"] if protocol == "P2" else []
+    folders = []
+    for variant, (trained, evaluated) in scores.items():
+        found = results(0, {"train": played(100, evaluated)}, game={"initial_score": 0, "max_score": 350})
+        found["training"] |= {"avg_score_last_100": trained, **training}
+        found["protocol"]["handicaps"]["protocol"] = f"{protocol}: as it is"
+        text = recipe_text("jericho_33.yaml", f"{variant}-game=zork1-seed=0", *change)
+        folders.append(write_run(folder / f"{variant}-{protocol}", text, found))
+    return folders
+
+
+SCORES = {"bike": (300.0, 10.0), "bike_cbr": (100.0, 200.0)}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "ahead", "table"), [("P1", "BiKE", "points"), ("P2", "BiKE + CBR", "points_p2")]
+)
+def test_agents_are_ranked_by_the_score_of_their_protocol(tmp_path, protocol, ahead, table):
+    """While training BiKE has more, in the evaluation BiKE + CBR."""
+    groups, numbers = groups_of(*zork_runs(tmp_path, SCORES, protocol=protocol))
+    tables = tables_of(groups)
+    scores = table_named(tables, table)
+    marked = {
+        scores.rows[row][1] for row, column in best_cells(scores) if "Best" not in scores.columns[column].title
+    }
+    assert marked == {ahead}
+    assert [each.id for each in tables if each.id.startswith("points")] == [table]
+    first = main_measure(groups[0])
+    best = max(groups, key=lambda group: first.of(group))
+    assert best.agent == ahead
+    (row,) = table_named(paper_tables(numbers), "paper_jericho_33").rows
+    assert {"P1": "100.0 (1)", "P2": "200.0 (1)"}[protocol] in row  # BiKE alone is not in that table
+
+
+def test_a_mean_over_fewer_than_100_episodes_says_so(tmp_path):
+    few = zork_runs(tmp_path / "few", {"bike": (3.0, 3.0)}, protocol="P1", episodes=16)
+    many = zork_runs(tmp_path / "many", {"bike_cbr": (3.0, 3.0)}, protocol="P1", episodes=100)
+    groups, _ = groups_of(*few, *many)
+    said = [each for each in table_named(result_tables(groups), "points").remarks if "training episodes" in each]
+    assert said == ["zork1: BiKE has 16 training episodes: its mean is over all of them"]
 
 
 # Our own numbers
@@ -648,6 +720,42 @@ def test_runs_of_older_versions_tell_less(run):
     assert share_of(groups[0], "in", "reused", "total_steps").mean == 0.3
     assert share_of(groups[0], "in", "reuse_agent_same", "reuse_rewarded") is None
     assert [table.id for table in tables_of(groups)] == ["results", "intervals"]
+
+
+def test_games_that_end_at_one_step_are_one_point_of_a_curve(tmp_path):
+    """Two games at the same time, one scores nothing and one everything: 0.5 all along, not up and down."""
+    lines = [
+        {"episode": number, "env_steps": 10 * ((number + 1) // 2), "norm_score": float(number % 2)}
+        for number in range(1, 9)
+    ]
+    found = results(0, {"in": played(1, 1), "out": played(1, 1)})
+    text = recipe_text("twc.yaml", "bike_cbr-level=easy-seed=0")
+    (only,), _ = groups_of(write_run(tmp_path / "run", text, found, lines), paper=False)
+    curve = curve_of(only, "norm_score", smooth=False)
+    assert (curve.x[0], curve.x[-1]) == (10, 40)
+    assert curve.mean.tolist() == [0.5] * len(curve.mean)
+
+
+def rows_in(data: Any) -> list[dict[str, Any]]:
+    """All mappings with a "value" that are anywhere in what is drawn."""
+    if isinstance(data, dict):
+        inner = [row for each in data.values() for row in rows_in(each)]
+        return [data, *inner] if isinstance(data.get("value"), float) else inner
+    return [row for each in data for row in rows_in(each)] if isinstance(data, list) else []
+
+
+def test_a_share_is_drawn_within_its_axis(tmp_path):
+    """Reused in 100, 60 and 100 of 100 steps: 0.87 ± 0.23."""
+    for seed, reused in enumerate((100, 60, 100)):
+        found = results(seed, {"in": played(10, 0.9, reused=reused), "out": played(12, 0.8, reused=reused)})
+        write_run(
+            tmp_path / "runs" / str(seed), recipe_text("twc.yaml", f"bike_cbr-level=easy-seed={seed}"), found
+        )
+    groups, _ = groups_of(tmp_path / "runs")
+    data, _ = figure_data([Section("s", "s", [reuse_figure(groups)])])
+    shares = [row for row in rows_in(data) if row.get("value") == pytest.approx(260 / 300)]
+    assert shares
+    assert all(row["high"] == 1.0 for row in shares)
 
 
 def test_curves_are_means_where_all_runs_are(tmp_path):

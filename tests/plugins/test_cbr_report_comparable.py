@@ -12,10 +12,11 @@ from report_runs import TABLES, played, plugins, recipe_text, results, write_run
 
 from cbr_paper.belong import Paper, read_paper
 from cbr_paper.compared import paper_tables
+from cbr_report.comparisons import comparison_tables
 from cbr_report.folders import read_folders
 from cbr_report.names import OwnWords, name_runs
 from cbr_report.page import best_cells
-from cbr_report.results import comparison_tables, result_tables
+from cbr_report.results import result_tables
 from cbr_report.runs import Group, Runs, group
 from cbr_report.write import write_report
 from cbrcore import Table
@@ -210,6 +211,27 @@ def test_beside_the_paper_it_is_said_too(tmp_path):
     }
     other = a_run(tmp_path / "games", "text", change=OTHER_GAMES["another content"])
     assert "are not compared: other games: out/two (" in " ".join(paper_table(tmp_path / "bike-0", other).remarks)
+
+
+@pytest.mark.parametrize("passes", [100, 7])
+def test_the_best_of_ours_is_told_where_all_were_trained_for_as_long(tmp_path, passes):
+    """What is played before, to pretrain a retriever, belongs to an agent with cases."""
+
+    def worse(found):
+        found["evaluation"]["in"]["steps"]["mean"] = 20.0
+
+    def pretrained(found):
+        found["training"]["pretraining"] = {"steps": 30, "plays": 4}
+
+    other = a_run(tmp_path, "text", settings=[f"run.episodes={passes}"], change=worse)
+    table = paper_table(a_run(tmp_path, "bike_cbr", change=pretrained), other)
+    ours = {column for column, each in enumerate(table.columns) if each.kind.startswith("ours")}
+    marked = {
+        (table.rows[row][0], table.columns[column].kind) for row, column in best_cells(table) if column in ours
+    }
+    assert bool(marked) == (passes == 100)
+    assert ("BiKE + CBR", "ours lower") in marked or passes == 7
+    assert "among agents of one budget" not in " ".join(table.remarks)
 
 
 def test_the_command_says_it_and_the_page_shows_it(tmp_path, cbr):

@@ -21,7 +21,7 @@ from report_runs import played, plugins, recipe_text, results, twc_sweep, write_
 from cbr_cases.listing import CaseRow
 from cbr_cases.page import page as cases_page
 from cbr_report.charts import Style, described, lines
-from cbr_report.page import render
+from cbr_report.page import is_reference, render
 from cbr_report.specs import figure_data, page_script
 from cbr_report.tables import as_csv, as_markdown, columns, number, text_columns
 from cbr_report.theme import PALETTES
@@ -139,6 +139,26 @@ def same_elements(made: Callable[[str], str], text: str) -> None:
     """The text makes no element and no attribute: not a script, not an image, nothing."""
     harmless, hostile = parsed(made("words")), parsed(made(text))
     assert (hostile.tags, hostile.names, hostile.ids) == (harmless.tags, harmless.names, harmless.ids)
+
+
+@pytest.mark.parametrize("cell", ["-3.5 ± 0.1 (3) [A]", "-3.5 [B, 2]", "-3.50 ± 0.10 (2 of 3 games)"])
+def test_a_negative_number_with_a_mark_is_a_number(cell):
+    table = Table("t", "t", columns(["n"]), ((cell,), ("-3.50 / -2.00",)))
+    assert list(csv.reader(as_csv(table).splitlines())) == [["n"], [cell], ["'-3.50 / -2.00"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [
+        ("optimal", True),
+        ("uniform random", True),
+        ("uniform random (BiKE, Text)", True),
+        ("optimal_reuse", False),
+        ("uniform random walks", False),
+    ],
+)
+def test_an_agent_is_no_reference_for_the_beginning_of_its_name(name, reference):
+    assert is_reference(("Easy", name, "3.00")) is reference
 
 
 def same_shape(text: str) -> None:

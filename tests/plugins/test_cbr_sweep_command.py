@@ -277,6 +277,8 @@ def test_a_run_without_results_has_failed_whatever_its_exit_code(cbr, recipe, tm
     for at, says in enumerate(ENDINGS.values()):
         assert f"\n  v{at}: {says}" in failed.stderr
     assert "Traceback" not in failed.stderr
+    typed = json.loads((tmp_path / "sweep" / "sweep.json").read_text())["options"]
+    assert typed == [*options[:2], "--plugin", str(plugin)]  # what makes these runs again, beside the folder
     listed = cbr("sweep", recipe, *options, "--dry-run")
     states = dict(line.split()[:2] for line in listed.stdout.splitlines()[1:-2])
     assert states == dict.fromkeys(variants, "started") | {"v0": "new", "good": "done"}  # v0 never began

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cbr_report.facts import UNKNOWN, games_digest
+from cbr_report.facts import UNKNOWN, games_digest, stopped
 from cbr_sweep.differences import differences, flat
-from cbr_sweep.finished import lacks
 from cbrcore.errors import CbrError, RunFolderError
 from cbrcore.recipe.text import parse
 from cbrcore.runs.folder import RESULTS_FILE, TIMING_FILE, damaged, read_json, run_command, stored_recipe
@@ -98,10 +97,8 @@ def _results(folder: Path, recipe: Plain, notes: list[str]) -> Any:
     if not (folder / RESULTS_FILE).is_file():
         notes.append(f"{folder}: not finished (no {RESULTS_FILE}); {go_on}")
         return None
-    results, short = _json(folder / RESULTS_FILE, notes), None
-    with suppress(LookupError, TypeError, AttributeError):
-        short = lacks(results, recipe["run"].get("episodes"), recipe["run"].get("env_steps"))
-    if short is not None:
+    results = _json(folder / RESULTS_FILE, notes)
+    if (short := stopped(recipe, results)) is not None:
         notes.append(f"{folder}: measured before its training was over (after {short}); {go_on}")
     return results
 
@@ -111,8 +108,7 @@ def _other_games(folders: Sequence[Path], results: Sequence[Any]) -> list[str]:
     known = []
     for folder, each in zip(folders, results, strict=True):
         with suppress(AttributeError):  # no results, or not what a run writes
-            known.append((folder, games_digest(each)))
-    known = [(folder, digest) for folder, digest in known if digest != UNKNOWN]
+            known += [(folder, digest)] if (digest := games_digest(each)) != UNKNOWN else []
     if len({digest for _, digest in known}) < 2:
         return []
     others = ", ".join(str(folder) for folder, digest in known if digest != known[0][1])

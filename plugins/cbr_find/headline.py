@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cbr_report.facts import protocol_of
 from cbrcore.tables import number
 
 LAST, EVALUATED = "score, last 100", "score, evaluation"
@@ -15,8 +16,7 @@ def headline_numbers(results: Mapping[str, Any]) -> dict[str, float | None]:
     by points (they have an `initial_score`) the training's mean score instead, by P2 that of the evaluation."""
     games = results["protocol"]["games"].get("train", {}).values()
     if any("initial_score" in facts for facts in games):
-        protocol = str(results["protocol"].get("handicaps", {}).get("protocol", ""))
-        if protocol.startswith("P2") and results["evaluation"]:
+        if protocol_of(results) == "P2" and results["evaluation"]:
             *_, last = results["evaluation"].values()
             return {EVALUATED: last["score"]["mean"]}
         return {LAST: results["training"]["avg_score_last_100"]}

@@ -10,7 +10,8 @@ from typing import Any
 from cbr_paper.belong import Paper
 from cbr_paper.section import beside_the_paper
 from cbr_report.comparable import remarks
-from cbr_report.measures import points, protocol_of
+from cbr_report.facts import protocol_of
+from cbr_report.measures import points
 from cbr_report.runs import ENVIRONMENT, Group, Runs
 from cbr_report.statistics import summarize
 from cbr_report.tables import NOTHING, columns, mean_std, number, text_columns
@@ -100,7 +101,7 @@ def games_table(groups: Sequence[Group], known: dict[str, Known]) -> Table:
     rows = []
     for group in sorted(groups, key=lambda group: list(known).index(str(group.settings[GAME]))):
         game = str(group.settings[GAME])
-        about, scores, own = known[game], points(group)[0].of(group), protocol_of(group)
+        about, scores, own = known[game], points(group)[0].of(group), protocol_of(group.runs[0].results)
         name = _named(group, ways[group])
         shown = mean_std(summarize(scores), 1)
         share = number(fmean(scores) / about.ceiling, 2) if scores else NOTHING
@@ -142,7 +143,7 @@ def means_table(groups: Sequence[Group], known: dict[str, Known]) -> Table:
     ways = ways_to_play(groups)
     alike: dict[tuple[str, str], list[Group]] = {}
     for group in groups:
-        alike.setdefault((_named(group, ways[group]), protocol_of(group)), []).append(group)
+        alike.setdefault((_named(group, ways[group]), protocol_of(group.runs[0].results)), []).append(group)
     rows: list[tuple[str, ...]] = []
     for (agent, protocol), same in alike.items():
         scores = {str(each.settings[GAME]): fmean(found) for each in same if (found := points(each)[0].of(each))}

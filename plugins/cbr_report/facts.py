@@ -62,7 +62,7 @@ def measured_alike(recipe: Plain, results: Plain, versions: Plain) -> dict[str, 
         "evaluation passes": str(protocol.get("evaluation_passes", UNKNOWN)),
         "actions": ", ".join(modes) or UNKNOWN,
         "environment": ", ".join(_versions(recipe, results, versions)) or UNKNOWN,
-        "training": _stopped(recipe, results) or "to the end",
+        "training": "to the end" if (short := stopped(recipe, results)) is None else f"stopped after {short}",
         "schema of results.json": str(results.get("schema", UNKNOWN)),
     }
 
@@ -81,18 +81,22 @@ def _versions(recipe: Plain, results: Plain, versions: Plain) -> Iterator[str]:
     yield from (f"{name} {' / '.join(sorted(values))}" for name, values in sorted(found.items()))
 
 
-def _stopped(recipe: Plain, results: Plain) -> str | None:
-    """How far it came, if the run was measured before its training was over."""
+def stopped(recipe: Plain, results: Plain) -> str | None:
+    """How far it came, if the run was measured before its training was over ("3 of 10 game plays")."""
     run = mapping_at(recipe, "run")
     with suppress(LookupError, TypeError, AttributeError):
-        short = lacks(results, run.get("episodes"), run.get("env_steps"))
-        return short and f"stopped after {short}"
+        return lacks(results, run.get("episodes"), run.get("env_steps"))
     return None
 
 
 def handicaps(results: Plain) -> dict[str, str]:
     """What makes the task easier than the bare text game."""
     return {str(name): str(value) for name, value in mapping_at(results, "protocol", "handicaps").items()}
+
+
+def protocol_of(results: Plain) -> str:
+    """ "P1" or "P2"; what an older run does not say is P1."""
+    return handicaps(results).get("protocol", "P1").partition(":")[0]
 
 
 def mapping_at(data: Any, *keys: str) -> Plain:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean
 
-from cbr_report.facts import mapping_at
+from cbr_report.facts import mapping_at, protocol_of
 from cbr_report.runs import Group, number_at
 from cbr_report.statistics import Summary, summarize
 
@@ -55,17 +55,16 @@ def split_measures(split: str, mode: str = "") -> list[Measure]:
     ]
 
 
-def protocol_of(group: Group) -> str:
-    """ "P1" or "P2"; what an older run does not say is P1."""
-    told = str(group.results_at("protocol", "handicaps").get("protocol", "P1"))
-    return told.partition(":")[0]
+def by_evaluation(group: Group) -> bool:
+    """Whether its score is that of an evaluation: under P2, where each episode has a chance of its own."""
+    return bool(group.splits) and protocol_of(group.runs[0].results) == "P2"
 
 
 def points(group: Group) -> list[Measure]:
-    """What the paper measures on Jericho, and the best score. Under P2 each episode has a chance of its own: what
-    counts is the evaluation, with seeds that were never trained on."""
+    """What the paper measures on Jericho, and the best score. Under P2 what counts is the evaluation, with seeds
+    that were never trained on."""
     main = Measure("Last 100 episodes", ("training", LAST_100), 2, "higher")
-    if protocol_of(group) == "P2" and group.splits:
+    if by_evaluation(group):
         main = Measure("Evaluation", ("evaluation", group.splits[-1], "score", "mean"), 2, "higher")
     return [main, Measure("Best", ("training", "best_score"), 2, "higher")]
 

@@ -15,9 +15,9 @@ from cbr_report.comparable import (
 )
 from cbr_report.measures import (
     Measure,
+    by_evaluation,
     in_points,
     points,
-    protocol_of,
     split_measures,
     splits_of,
 )
@@ -26,22 +26,19 @@ from cbr_report.statistics import summarize
 from cbr_report.tables import NOTHING, columns, mean_std, number, text_columns
 from cbrcore import Column, Table
 
-Rows = tuple[tuple[str, ...], ...]
-
 
 def result_tables(groups: Sequence[Group]) -> list[Table]:
     """The numbers themselves, one table for each way to play; `groups` are named and stand place by place."""
     shares = [group for group in groups if not in_points(group)]
-    raw = [_raw(groups, protocol) for protocol in POINTS]
-    scores = [_points(protocol, same) for protocol, same in zip(POINTS, raw, strict=True) if same]
+    scores = [_points(*told, same) for told in POINTS if (same := _raw(groups, told[0]))]
     return [*([_shares(shares)] if shares else []), *_other_modes(shares), *scores]
 
 
 def measures_in(table: Table, groups: Sequence[Group]) -> dict[Group, list[Measure]]:
     """The measures that a table of `result_tables` is about, for each group in it."""
-    for protocol, (name, *_) in POINTS.items():
+    for name, *_ in POINTS:
         if table.id == name:
-            return {group: points(group) for group in _raw(groups, protocol)}
+            return {group: points(group) for group in _raw(groups, name)}
     mode = table.id.removeprefix("results").removeprefix("_")
     shares = [group for group in groups if not in_points(group)]
     return {group: [m for split in group.splits for m in split_measures(split, mode)] for group in shares}
@@ -173,30 +170,31 @@ def _other_modes(groups: Sequence[Group]) -> Iterator[Table]:
             )
 
 
+EVALUATED = "points_p2"
 LAST = 100
 """Over so many training episodes at the end a score is the mean."""
-POINTS = {
-    "P1": (
+POINTS = (
+    (
         "points",
         "Scores while training",
         "the mean over the last 100 training episodes, which is the paper's measure, and of the best episode",
     ),
-    "P2": (
-        "points_p2",
+    (
+        EVALUATED,
         "Scores in the evaluation (P2)",
         "the mean over the plays of the evaluation, with seeds that were never trained on, and of the best episode"
         " while training",
     ),
-}
-"""Protocol -> (id, title, what is measured) of the table of its scores."""
+)
+"""Id, title, what is measured: of the table of scores while training, and of those of an evaluation."""
 
 
-def _raw(groups: Sequence[Group], protocol: str) -> list[Group]:
-    return [group for group in groups if in_points(group) and protocol_of(group) == protocol]
+def _raw(groups: Sequence[Group], name: str) -> list[Group]:
+    """Those that a table of scores is about."""
+    return [group for group in groups if in_points(group) and by_evaluation(group) == (name == EVALUATED)]
 
 
-def _points(protocol: str, groups: Sequence[Group]) -> Table:
-    name, title, measured = POINTS[protocol]
+def _points(name: str, title: str, measured: str, groups: Sequence[Group]) -> Table:
     rows = tuple((*start(group, groups), *_cells(group, points(group)), *_facts(group)) for group in groups)
     return Table(
         name,
@@ -216,7 +214,7 @@ def _fewer_episodes(groups: Sequence[Group]) -> Iterator[str]:
     """Where a mean over the last 100 episodes is one over all that there were."""
     for group in groups:
         fewest = min(group.numbers("training", "episodes"), default=LAST)
-        if protocol_of(group) == "P1" and fewest < LAST:
+        if not by_evaluation(group) and fewest < LAST:
             yield f"{group.place}: {group.agent} has {fewest:.0f} training episodes: its mean is over all of them"
 
 

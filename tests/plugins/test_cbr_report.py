@@ -570,7 +570,8 @@ SCORES = {"bike": (300.0, 10.0), "bike_cbr": (100.0, 200.0)}
 
 
 @pytest.mark.parametrize(
-    ("protocol", "ahead", "table"), [("P1", "BiKE", "points"), ("P2", "BiKE + CBR", "points_p2")]
+    ("protocol", "ahead", "table"),
+    [("P1", "BiKE", "points"), ("P2", "BiKE + CBR", "points_p2"), ("mine", "BiKE", "points")],
 )
 def test_agents_are_ranked_by_the_score_of_their_protocol(tmp_path, protocol, ahead, table):
     """While training BiKE has more, in the evaluation BiKE + CBR."""
@@ -586,7 +587,7 @@ def test_agents_are_ranked_by_the_score_of_their_protocol(tmp_path, protocol, ah
     best = max(groups, key=lambda group: first.of(group))
     assert best.agent == ahead
     (row,) = table_named(paper_tables(numbers), "paper_jericho_33").rows
-    assert {"P1": "100.0 (1)", "P2": "200.0 (1)"}[protocol] in row  # BiKE alone is not in that table
+    assert {"points": "100.0 (1)", "points_p2": "200.0 (1)"}[table] in row  # BiKE alone is not in that table
 
 
 def test_a_mean_over_fewer_than_100_episodes_says_so(tmp_path):
